@@ -1,0 +1,34 @@
+# `make book` and `make test` do all the set-up themselves; they need Python ≥ 3.11 and make.
+PYTHON ?= python3
+RUN = .venv/bin/python
+READY = .venv/ready
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+book: $(READY)  ## check every chapter and claim, then build the site
+	$(RUN) book/build.py check
+	$(RUN) book/build.py site
+
+test: book  ## the same, then the unit, property, peer, guard, break and browser tests
+	$(RUN) -m pytest -n auto tests
+
+accept: $(READY)  ## run chapters and record their outputs: make accept [CH=06]
+	$(RUN) book/build.py accept $(CH)
+
+bench: $(READY)  ## speed beside that of peers, as ratios
+	$(PYTHON) -m venv .venv/peers
+	.venv/peers/bin/python -m pip install -q -r benchmarks/requirements.txt
+	.venv/peers/bin/python benchmarks/run.py
+
+clean:  ## remove what was built and the environment
+	rm -rf _build .venv spdlib.egg-info
+
+$(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name it with make PYTHON=...")'
+	$(PYTHON) -m venv .venv
+	$(RUN) -m pip install -q -r requirements.txt
+	$(RUN) -m pip install -q --no-deps --no-build-isolation -e .
+	touch $(READY)
+
+.PHONY: help book test accept bench clean

@@ -1,0 +1,24 @@
+"""Sphinx hook: a chapter's number is the one in its file's name, so that no later chapter renumbers a theorem."""
+
+import re
+
+from docutils import nodes
+
+
+def renumber(app, env):
+    """Put the file's number first in every number of the chapter: sections, figures and theorems."""
+    for page, sections in env.toc_secnumbers.items():
+        match = re.search(r"(?:^|/)(\d+)_", page)
+        if not match:
+            continue
+        chapter = int(match[1])
+        env.toc_secnumbers[page] = {anchor: (chapter, *number[1:]) for anchor, number in sections.items()}
+        env.toc_fignumbers[page] = {kind: {id: (chapter, *number[1:]) for id, number in numbers.items()}
+                                    for kind, numbers in env.toc_fignumbers.get(page, {}).items()}
+        for node in [env.titles[page], *env.tocs[page].findall(nodes.reference)]:
+            node["secnumber"] = [chapter, *node["secnumber"][1:]]
+
+
+def setup(app):
+    app.connect("env-get-updated", renumber, priority=900)  # after Sphinx has numbered
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,228 @@
+"""The command line: `spdlib run` gives a chapter other parameters, `spdlib ledger` writes the ledger."""
+
+import argparse
+import csv
+import itertools
+import json
+import multiprocessing
+import os
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+from concurrent.futures import ProcessPoolExecutor, as_completed
+
+from .claims import ID, MIME, ClaimError, ledger
+
+CLAIM = re.compile(rf"""\bclaim\(\s*["'](?P<id>{ID.pattern})["']\s*,\s*["'](?P<stated>\w+)["']""")
+SCALARS = {"int": int, "float": float, "str": str, "bool": lambda text: {"true": True, "false": False}[text.lower()]}
+LISTS = {"list": {int, float, str, bool}, "list[int]": {int}, "list[float]": {int, float}, "list[str]": {str}}
+
+
+class UsageError(Exception):
+    """The command cannot be carried out as it was given."""
+
+
+def main(argv=None):
+    """Exit code: 0 all is as stated, 1 something is not, 2 the command was wrong and nothing was run."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return arguments.command(arguments)
+    except (UsageError, ClaimError) as error:
+        print(f"spdlib: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="spdlib", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="run a chapter at other parameters and show every verdict")
+    run.set_defaults(command=_run)
+    run.add_argument("chapter", metavar="CHAPTER", help="path, stem (05_sensitivity) or number (5)")
+    run.add_argument("-p", dest="settings", action="append", default=[], metavar="NAME=VALUES",
+                     help="a parameter; values with commas between them make a grid")
+    run.add_argument("-o", dest="output", type=pathlib.Path, metavar="OUTDIR",
+                     help="keep the executed notebooks and verdicts.csv here")
+    run.add_argument("-j", dest="jobs", type=int, default=os.cpu_count(), help="runs at a time (default: one a core)")
+    write = commands.add_parser("ledger", help="write the ledger as JSON")
+    write.set_defaults(command=_ledger)
+    write.add_argument("-o", dest="output", type=pathlib.Path, metavar="FILE", help="file (default: standard output)")
+    for command in run, write:
+        command.add_argument("--book", type=pathlib.Path, metavar="DIR", help="the folder that holds claims.toml")
+    return parser
+
+
+def _ledger(arguments):
+    rows = ledger(find_book(arguments.book))
+    text = json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
+    if arguments.output:
+        arguments.output.write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)
+    verdicts = [row["verdict"] for row in rows]
+    words = {"hold": "holds", "corrected": "corrected", "fail": "fails", "untested": "untested"}
+    print(", ".join(f"{verdicts.count(verdict)} {word}" for word, verdict in words.items()), file=sys.stderr)
+    return 0
+
+
+def _run(arguments):
+    book, output = find_book(arguments.book), arguments.output and arguments.output.resolve()
+    chapter = find_chapter(book, arguments.chapter)
+    grid = read_grid(chapter, arguments.settings)
+    if arguments.jobs < 1:
+        raise UsageError(f"JOBS is {arguments.jobs}; accepted are numbers from 1")
+    if output and output.is_relative_to(book):
+        raise UsageError(f"OUTDIR is {str(output)!r}; accepted is a folder outside the book {str(book)!r}")
+    if output:
+        output.mkdir(parents=True, exist_ok=True)
+    points = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
+    outcomes = run_points(chapter, book, points, output, arguments.jobs)
+    table = [["run", *grid, "claim", "stated", "verdict", "message"]]
+    table += [[number, *point.values(), *row] for number, point in enumerate(points, 1) for row in outcomes[number]]
+    print(aligned(table))
+    if output:
+        with open(output / "verdicts.csv", "w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows(table)
+    return int(not all(map(as_stated, itertools.chain(*outcomes.values()))))
+
+
+def find_book(given=None):
+    """The chapters' folder: where claims.toml is, or book/claims.toml, in `given` or else nearest upward from here."""
+    here = pathlib.Path(given or ".").resolve()
+    for folder in [here] if given else [here, *here.parents]:
+        for book in folder, folder / "book":
+            if (book / "claims.toml").is_file():
+                return book
+    raise UsageError(f"{here} {'holds' if given else 'and the folders above it hold'} neither claims.toml nor "
+                     "book/claims.toml; --book DIR names the book's folder")
+
+
+def find_chapter(book, name):
+    """The chapter that a path, a stem or a number names."""
+    paths = book.glob(f"{int(name):02}_*.ipynb") if name.isdecimal() else [pathlib.Path(name), book / f"{name}.ipynb"]
+    found = [path.resolve() for path in paths if path.suffix == ".ipynb" and path.is_file()]
+    if len(found) != 1:
+        stems = ", ".join(sorted(path.stem for path in book.glob("[0-9]*.ipynb")))
+        raise UsageError(f"CHAPTER is {name!r}; accepted are a path, the number or the name of one of: {stems}")
+    return found[0]
+
+
+def read_grid(chapter, settings):
+    """Values of every parameter that `settings` ("name=value,value") name, a dict from name to list."""
+    import papermill
+
+    declared = {name: list(parameter.values()) for name, parameter in papermill.inspect_notebook(chapter).items()}
+    grid = {}
+    try:
+        for setting in settings:
+            name, equals, text = setting.partition("=")
+            if not equals:
+                raise UsageError(f"-p is {setting!r}; accepted is NAME=VALUES")
+            if name in grid:
+                raise UsageError(f"{name} is given again, as {text!r}; accepted is once, with commas between values")
+            if name not in declared:
+                raise UsageError(f"{name} (given as {text!r}) is no parameter; accepted are {', '.join(declared)}")
+            grid[name] = read_values(name, declared[name][1], text)
+    except UsageError as error:
+        listing = aligned([["name", "type", "default", "help"], *declared.values()])
+        raise UsageError(f"{error}\n\nparameters of {chapter.stem}\n{listing}") from None
+    return grid
+
+
+def read_values(name, kind, text):
+    """Values of the declared type `kind`, between which there are commas: a list."""
+    if kind not in SCALARS | LISTS:
+        raise UsageError(f"{name} is declared as {kind}; accepted are the types {', '.join(SCALARS | LISTS)}")
+    try:
+        if kind in SCALARS:
+            return [SCALARS[kind](value) for value in text.split(",")]
+        values = json.loads(f"[{text}]")
+        if values and all(isinstance(value, list) and {*map(type, value)} <= LISTS[kind] for value in values):
+            return values
+    except (ValueError, KeyError):
+        pass
+    form = {"bool": "true or false"}.get(kind, kind if kind in SCALARS else f"{kind} as JSON, such as [2, 5]")
+    raise UsageError(f"{name} is {text!r}; accepted is {form}, or several of these with commas between them")
+
+
+def run_points(chapter, book, points, output, jobs):
+    """Outcomes of the chapter at each point, a dict from the number of the run; a line of progress for each."""
+    pool = ProcessPoolExecutor(min(jobs, len(points)), multiprocessing.get_context("spawn"))
+    outcomes, runs = {}, {}
+    try:
+        for number, point in enumerate(points, 1):
+            keep = output and output / f"{chapter.stem}.{number}.ipynb"
+            runs[pool.submit(run_point, chapter, book, point, keep)] = number
+        for done in as_completed(runs):
+            number = runs[done]
+            outcomes[number] = done.result()
+            settings = "".join(f" {name}={value}" for name, value in points[number - 1].items())
+            good = sum(map(as_stated, outcomes[number]))
+            print(f"{len(outcomes)} of {len(points)} done, run {number}{settings}: {good} as stated, "
+                  f"{len(outcomes[number]) - good} not", file=sys.stderr, flush=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return outcomes
+
+
+def run_point(chapter, book, point, keep):
+    """Outcomes of one run in a scratch folder, by this interpreter; the executed notebook is copied to `keep`, if given."""
+    import nbformat
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+
+    own_kernels = os.path.join(sys.prefix, "share", "jupyter")  # they come before any other kernel called python3
+    os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [own_kernels, os.environ.get("JUPYTER_PATH")]))
+    os.environ["OMP_NUM_THREADS"] = "1"
+    died = []
+    with tempfile.TemporaryDirectory() as scratch:
+        source, executed = pathlib.Path(scratch, "source.ipynb"), pathlib.Path(scratch, "executed.ipynb")
+        nbformat.write(run_on_after_validation(nbformat.read(chapter, 4)), source)
+        try:
+            papermill.execute_notebook(source, executed, point, cwd=book, progress_bar=False)
+        except papermill.PapermillExecutionError:
+            pass  # the outputs, which are saved, say more
+        except DeadKernelError as error:
+            died = [("", "", "error", f"DeadKernelError: {error}")]
+        if keep:
+            shutil.copyfile(executed, keep)
+        cells = nbformat.read(executed, 4).cells
+    return [row for cell in cells if cell.cell_type == "code" for row in cell_outcomes(cell)] + died
+
+
+def run_on_after_validation(notebook):
+    """The notebook, run on after an error, except up to the validating cell, the one after the parameters."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    parameters = next((i for i, cell in enumerate(cells) if "parameters" in cell.metadata.get("tags", [])), -1)
+    for cell in cells[parameters + 2:]:
+        cell.metadata.setdefault("tags", []).append("raises-exception")
+    return notebook
+
+
+def cell_outcomes(cell):
+    """Outcomes of an executed cell: a list of (claim, stated, verdict, message)."""
+    records = [output.data[MIME] for output in cell.outputs if MIME in output.get("data", {})]
+    rows = [(record["id"], record["stated"], record["verdict"], "") for record in records]
+    error = next((output for output in cell.outputs if output.output_type == "error"), None)
+    if error is None:
+        return rows
+    unreached = {match["id"]: match["stated"] for match in CLAIM.finditer(cell.source)}
+    unreached = {id: stated for id, stated in unreached.items() if id not in {row[0] for row in rows}}
+    named = ID.match(error.evalue) if error.ename in ("Inconclusive", "VerdictDiffers") else None
+    id = named[0] if named else next(iter(unreached), "")
+    if error.ename != "VerdictDiffers" or id not in {row[0] for row in rows if not as_stated(row)}:
+        verdict = "inconclusive" if error.ename == "Inconclusive" else "error"
+        rows.append((id, unreached.pop(id, ""), verdict, f"{error.ename}: {error.evalue}".splitlines()[0]))
+    return rows + [(id, stated, "error", "not reached") for id, stated in unreached.items()]
+
+
+def as_stated(row):
+    """Whether the verdict of an outcome (claim, stated, verdict, message) is the stated one."""
+    return row[1] == row[2]
+
+
+def aligned(table):
+    """Rows of a table as lines with aligned columns."""
+    widths = [max(len(str(row[i])) for row in table) for i in range(len(table[0]))]
+    return "\n".join("  ".join(str(entry).ljust(width) for entry, width in zip(row, widths)).rstrip() for row in table)

@@ -1,0 +1,156 @@
+"""Image sets: two that lie inside Python packages, and readers of published files in a folder that the user names.
+
+Nothing is downloaded. A missing file is an error that says where it is published and which MD5 checksum it has there.
+The checksum is for the user to compare; a reader checks the format, so a smaller set in the same format is welcome.
+Readers return images, uint8 of shape (n, h, w) or (n, h, w, 3), and integer labels of shape (n,). They raise
+ValueError for a name or split that is not known, and for a file that is not what its name says.
+"""
+
+import gzip
+import math
+import pickle
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+MEDMNIST = ("pathmnist", "octmnist", "bloodmnist", "breastmnist")
+IDX = ("mnist", "kmnist", "fashionmnist")
+IDX_FILES = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz",
+             "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
+ZENODO = "https://zenodo.org/records/10519652/files/"
+PUBLISHED = {  # where each set is published, and the MD5 checksum of each file there
+    "pathmnist": (ZENODO, {"pathmnist.npz": "a8b06965200029087d5bd730944a56c1"}),
+    "octmnist": (ZENODO, {"octmnist.npz": "c68d92d5b585d8d81f7112f81e2d0842"}),
+    "bloodmnist": (ZENODO, {"bloodmnist.npz": "7053d0359d879ad8a5505303e11de1dc"}),
+    "breastmnist": (ZENODO, {"breastmnist.npz": "750601b1f35ba3300ea97c75c52ff8f6"}),
+    "mnist": ("https://ossci-datasets.s3.amazonaws.com/mnist/", dict(zip(IDX_FILES, (
+        "f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
+        "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c")))),
+    "kmnist": ("http://codh.rois.ac.jp/kmnist/dataset/kmnist/", dict(zip(IDX_FILES, (
+        "bdb82020997e1d708af4cf47b453dcf7", "e144d726b3acfaa3e44228e80efcd344",
+        "5c965bf0a639b31b8f53240b1b52f4d7", "7320c461ea6c1c855c0b718fb2a4b134")))),
+    "fashionmnist": ("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/", dict(zip(IDX_FILES, (
+        "8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe",
+        "bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310")))),
+    "cifar10": ("https://www.cs.toronto.edu/~kriz/", {"cifar-10-python.tar.gz": "c58f30108f718f92721af3b95e74349a"}),
+}
+
+
+def load_digits():
+    """Handwritten digits of scikit-learn: images, floats in [0, 1] of shape (1797, 8, 8), and labels, shape (1797,)."""
+    digits = _package("sklearn.datasets", "scikit-learn").load_digits()
+    return digits.images / 16, digits.target
+
+
+def load_histology(tile=28):
+    """Tiles of scikit-image's stained colon tissue, row by row, uint8 of shape (m^2, tile, tile, 3), m = 512 // tile."""
+    if not isinstance(tile, (int, np.integer)) or not 1 <= tile <= 512:
+        raise ValueError(f"tile: {tile!r}; accepted is an integer from 1 to 512")
+    image, m = _package("skimage.data", "scikit-image").immunohistochemistry(), 512 // tile
+    tiles = image[: m * tile, : m * tile].reshape(m, tile, m, tile, 3).swapaxes(1, 2)
+    return tiles.reshape(m**2, tile, tile, 3)
+
+
+def load_medmnist(name, folder, split="train"):
+    """Images and labels of the split "train", "val" or "test" of a MedMNIST v2 set, from folder/name.npz."""
+    _check("name", name, MEDMNIST)
+    _check("split", split, ("train", "val", "test"))
+    path = Path(folder) / f"{name}.npz"
+    with _reading(path, name, path.name, f"an npz file with {split}_images and {split}_labels") as stream:
+        arrays = np.load(stream, allow_pickle=False)
+        images, labels = arrays[f"{split}_images"], arrays[f"{split}_labels"]
+    return _checked(path, images, labels[:, 0] if labels.shape[1:] == (1,) else labels)
+
+
+def load_idx(name, folder, split="train"):
+    """Images and labels of the split "train" or "test" of an MNIST-like set, from the gzipped idx files in folder/name."""
+    _check("name", name, IDX)
+    _check("split", split, ("train", "test"))
+    pair = []
+    for file, ndim in zip(IDX_FILES[:2] if split == "train" else IDX_FILES[2:], (3, 1)):
+        path = Path(folder) / name / file
+        with _reading(path, name, file, f"a gzipped idx file of bytes, magic number {2048 + ndim}") as stream:
+            pair.append(_idx(gzip.GzipFile(fileobj=stream).read(), ndim))
+    return _checked(path, *pair)
+
+
+def load_cifar10(folder, split="train"):
+    """Images and labels of the split "train" or "test" of CIFAR10, from the batches in folder/cifar-10-batches-py."""
+    _check("split", split, ("train", "test"))
+    files = [f"data_batch_{i}" for i in range(1, 6)] if split == "train" else ["test_batch"]
+    images, labels = zip(*(_cifar10_batch(Path(folder) / "cifar-10-batches-py" / file) for file in files))
+    return np.concatenate(images), np.concatenate(labels)
+
+
+def _idx(raw, ndim):
+    magic, *shape = np.frombuffer(raw, ">u4", ndim + 1).tolist()
+    body = raw[4 * (ndim + 1):]
+    if magic != 2048 + ndim or math.prod(shape) != len(body):
+        raise ValueError(f"found magic number {magic}, sizes {shape} and {len(body)} bytes")
+    return np.frombuffer(bytearray(body), np.uint8).reshape(shape)
+
+
+def _cifar10_batch(path):
+    with _reading(path, "cifar10", "cifar-10-python.tar.gz", "a CIFAR10 batch, bytes (n, 3072) and labels") as stream:
+        batch = _ByteUnpickler(stream, encoding="bytes").load()
+        _, shape, dtype, is_fortran, raw = batch[b"data"].state
+        if dtype.arguments[0] != b"u1" or shape[1:] != (3072,):
+            raise ValueError(f"found type {dtype.arguments[0]} and shape {shape}")
+        data = np.frombuffer(raw, np.uint8).reshape(shape, order="F" if is_fortran else "C")
+        labels = np.array(batch[b"labels"])
+    return _checked(path, data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), labels)
+
+
+class _ByteUnpickler(pickle.Unpickler):
+    """Unpickler that calls nothing: the three names an array needs only record, every other name is refused."""
+
+    def find_class(self, module, name):
+        if (module, name) in {("numpy.core.multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype")}:
+            return _Record
+        raise pickle.UnpicklingError(f"it refers to {module}.{name}, which is refused")
+
+
+class _Record:
+    """What a pickle would have passed to NumPy: the arguments of a call, then the state of its result."""
+
+    def __init__(self, *arguments):
+        self.arguments = arguments
+
+    def __setstate__(self, state):
+        self.state = state
+
+
+def _checked(path, images, labels):
+    is_stack = images.dtype == np.uint8 and (images.ndim == 3 or images.ndim == 4 and images.shape[-1] == 3)
+    if not is_stack or not np.issubdtype(labels.dtype, np.integer) or labels.shape != images.shape[:1]:
+        found = f"images {images.dtype} {images.shape} and labels {labels.dtype} {labels.shape}"
+        raise ValueError(f"{path}: {found}; expected are uint8 (n, h, w) or (n, h, w, 3) and integers (n,)")
+    return images, labels.astype(int)
+
+
+@contextmanager
+def _reading(path, name, file, expected):
+    """The opened file; what its parser raises comes out as one ValueError that says what was expected and found."""
+    url, checksums = PUBLISHED[name]
+    if not path.exists():
+        where = f"published at {url}{file} with MD5 checksum {checksums[file]}"
+        raise FileNotFoundError(f"{path} is missing; it is {where}, and nothing is downloaded")
+    with path.open("rb") as stream:
+        try:
+            yield stream
+        except Exception as error:
+            raise ValueError(f"{path} is not {expected}: {type(error).__name__}: {error}") from error
+
+
+def _check(argument, value, accepted):
+    if value not in accepted:
+        raise ValueError(f"{argument}: {value!r}; accepted are {', '.join(accepted)}")
+
+
+def _package(module, package):
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{module} cannot be imported; it comes with the package {package}") from error

@@ -1,0 +1,91 @@
+"""Fréchet means, their sensitivity, and their private release."""
+
+import math
+import numbers
+
+import numpy as np
+
+from .mechanisms import TangentGaussian
+from .spd import expm, invvecd, logm, vecd
+
+EPS = np.finfo(float).eps
+
+
+def frechet_sensitivity(n, radius):
+    """Log-Euclidean sensitivity `2 radius / n` of the mean of `n` records in a ball, one record replaced (Theorem 3).
+
+    Rounded up: it also covers the rounding of a mean whose sum is exact, as that of `clip_to_ball` is.
+    """
+    if isinstance(n, bool) or not isinstance(n, numbers.Integral) or n < 1:
+        raise ValueError(f"n is {n!r}; accepted are integers ≥ 1")
+    _radius(radius)
+    return 2 * radius / n * (1 + 2 * n * EPS)
+
+
+def clip_to_ball(y, radius):
+    """Coordinates `y` of shape `(n, d)`, each record moved radially into the ball of this radius about 0, shape `(n, d)`.
+
+    The *exact* norm of each row returned is at most `radius`, and all sums of rows are exact in float64: entries
+    are cut, towards zero, to multiples of one power of two so large that n entries cannot outgrow 53 bits.
+    That moves a record by less than `√d n radius` times 2⁻⁵¹.
+    """
+    _radius(radius)
+    y = np.asarray(y, float)
+    n, d = y.shape
+    largest = np.abs(y).max(axis=1, keepdims=True)
+    unit = y / np.where(largest > 0, largest, 1)
+    norm = np.linalg.norm(unit, axis=1, keepdims=True)  # 0, or between 1 and √d: no overflow, no underflow
+    limit = radius * (1 - (d + 8) * EPS)  # below the radius by more than the rounding of norm and quotient
+    outside = largest > limit / np.maximum(norm, 1)
+    y = np.where(outside, unit * (limit / np.maximum(norm, 1)), y)
+    grid = 2.0 ** (math.frexp(radius)[1] + math.frexp(n)[1] - 53)
+    return np.trunc(y / grid) * grid
+
+
+class PrivateFrechetMean:
+    """(ε, δ)-DP log-Euclidean Fréchet mean of SPD matrices, by the tangent Gaussian mechanism (Algorithm 1).
+
+    Neighbours differ in one record, replaced by any other; the number of records is public. Records further than
+    `radius` from `center` (log-Euclidean distance; the identity by default) are clipped to that ball, so the
+    promise holds for any data. `radius` and `center` must be chosen without looking at the data.
+
+    `rng` is a `numpy.random.Generator` or a seed; None takes fresh entropy from the system. NumPy's generators are not
+    cryptographic: who can guess the seed can take the noise away. Each call of `fit` is a release of its own and costs
+    its own (ε, δ). After `fit(X)`:
+
+    `mean_`     the release, SPD, shape (k, k)
+    `sigma_`    standard deviation of the noise in each log-Euclidean coordinate
+    `mu_`       the same as Gaussian DP
+    `privacy_`  the promise in words
+
+    Nothing else that depends on the data is kept. An exception about a bad record speaks of the data: keep it inside.
+    """
+
+    def __init__(self, epsilon, delta, radius, center=None, calibration="analytic", rng=None):
+        _radius(radius)
+        TangentGaussian(1.0, epsilon, delta, calibration)  # refuses what it cannot keep, before there are data
+        self.epsilon, self.delta, self.radius, self.calibration = epsilon, delta, float(radius), calibration
+        self.center = None if center is None else np.array(center, float)
+        self.rng = None if rng is None else np.random.default_rng(rng)  # a seed must not give two fits the same noise
+
+    def fit(self, X):
+        """Release the mean of `X`, shape `(n, k, k)`; returns self. ValueError where a record is not SPD."""
+        log_X = vecd(logm(X))
+        if log_X.ndim != 2 or len(log_X) == 0:
+            raise ValueError(f"X has shape {np.shape(X)}; accepted is (n, k, k) with n ≥ 1")
+        n, d = log_X.shape
+        center = np.zeros(d) if self.center is None else vecd(logm(self.center))
+        if center.shape != (d,):
+            raise ValueError(f"center has shape {self.center.shape}; accepted is {np.shape(X)[1:]}, as the records have")
+        mechanism = TangentGaussian(frechet_sensitivity(n, self.radius), self.epsilon, self.delta, self.calibration)
+        mean = clip_to_ball(log_X - center, self.radius).sum(axis=0) / n
+        self.mean_ = expm(invvecd(center + mechanism.perturb(mean, self.rng)))
+        self.sigma_, self.mu_ = mechanism.sigma, mechanism.mu
+        self.privacy_ = (f"({self.epsilon}, {self.delta})-differentially private when one of n = {n} records is replaced; "
+                         f"n, the radius {self.radius} and the centre are public")
+        return self
+
+
+def _radius(radius):
+    if isinstance(radius, bool) or not isinstance(radius, numbers.Real) or not 1e-280 <= radius <= 1e280:
+        raise ValueError(f"radius is {radius!r}; accepted are numbers in [1e-280, 1e280]")

@@ -1,0 +1,122 @@
+"""Guards: what every chapter must keep to, and what the ledger says of them all."""
+
+import json
+import re
+
+import pytest
+from conftest import CHAPTERS, ROOT, cells_of
+
+from spdlib.claims import ID, ledger, read_claims, recorded, rests_on, statements
+
+BOOK = ROOT / "book"
+TAGS = {"parameters", "hide-input", "nbval-ignore-output"}
+PAPERS, CLAIMS = read_claims(BOOK)
+each_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.stem)
+
+
+def code_cells(chapter):
+    return [cell for cell in cells_of(chapter) if cell["cell_type"] == "code"]
+
+
+@each_chapter
+def test_is_recorded_in_one_clean_run(chapter):
+    cells = code_cells(chapter)
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert not [output for output in outputs if output["output_type"] == "error" or output.get("name") == "stderr"]
+    assert not [cell for cell in cells if "execution" in cell["metadata"]], "timestamps are recorded"
+
+
+@each_chapter
+def test_has_only_known_tags(chapter):
+    assert {tag for cell in cells_of(chapter) for tag in cell["metadata"].get("tags", ())} <= TAGS
+    assert "# NBVAL" not in "".join(cell["source"] for cell in code_cells(chapter)), "markers are given as tags"
+
+
+@each_chapter
+def test_validates_its_parameters_first(chapter):
+    first, second, *others = code_cells(chapter)
+    assert first["metadata"]["tags"] == ["parameters"] and "require(" in second["source"]
+    assert not [cell for cell in others if "parameters" in cell["metadata"].get("tags", ())]
+    lines = [line for line in first["source"].splitlines() if line.strip()]
+    assert all(re.fullmatch(r"\w+: \w+ = [^=#]+  # [^=]+", line) for line in lines), lines
+    names = {line.split(":")[0] for line in lines}
+    assert names <= set(re.findall(r"\b(\w+)=\(", second["source"])), "a parameter is not validated"
+
+
+@each_chapter
+def test_every_figure_has_caption_alt_text_and_a_printed_digest(chapter):
+    for cell in code_cells(chapter):
+        if any("image/png" in output.get("data", {}) for output in cell["outputs"]):
+            shown = cell["metadata"]["mystnb"]
+            assert shown["figure"]["caption"] and shown["figure"]["name"].startswith("fig-") and shown["image"]["alt"]
+            assert any(output.get("name") == "stdout" for output in cell["outputs"]), "nbval does not compare images"
+
+
+@each_chapter
+def test_opens_with_a_title_and_ends_with_what_was_shown(chapter):
+    prose = [cell["source"] for cell in cells_of(chapter) if cell["cell_type"] == "markdown"]
+    assert re.match(r"# \S", prose[0]) and "## What was shown" in prose[-1]
+    assert sum(len(re.findall(r"^# ", text, re.M)) for text in prose) == 1
+
+
+@each_chapter
+def test_states_each_claim_that_it_tests_and_tests_each_that_it_states(chapter):
+    stated = {label for label in statements(chapter) if ID.fullmatch(label)}
+    untested = {id for id, entry in CLAIMS.items() if entry.get("chapter") == chapter.stem}
+    assert stated == {record["id"] for record in recorded(chapter)} | untested
+
+
+@each_chapter
+def test_verdicts_stated_are_those_computed(chapter):
+    in_source = re.findall(r'claim\("([A-Z]+-\d+)", "(\w+)", seed\)', "\n".join(cell["source"] for cell in code_cells(chapter)))
+    assert in_source == [(record["id"], record["verdict"]) for record in recorded(chapter)]
+
+
+def test_every_claim_listed_is_known_and_is_in_the_ledger():
+    assert [row["id"] for row in ledger(BOOK)] == list(CLAIMS) == sorted(CLAIMS)
+    assert all(ID.fullmatch(id) for id in CLAIMS)
+    for prefix, paper in PAPERS.items():
+        assert sum(id.startswith(prefix) for id in CLAIMS) <= paper["claims"]
+
+
+def test_entries_have_what_they_need_and_nothing_misspelt():
+    for id, entry in CLAIMS.items():
+        assert {"where", "domain"} <= set(entry) <= {"where", "domain", "uses", "criterion", "untested", "command", "chapter"}, id
+        assert ("untested" in entry) == ("command" in entry) == ("chapter" in entry), id
+
+
+def test_a_corrected_claim_states_its_correction():
+    for row in ledger(BOOK):
+        assert bool(row["correction"]) == (row["verdict"] == "corrected"), row["id"]
+
+
+def test_every_claim_has_evidence_with_a_rival():
+    for row in ledger(BOOK):
+        assert row["verdict"] == "untested" or (row["evidence"] and row["rivals"]), row["id"]
+
+
+def test_uses_do_not_go_round():
+    assert set(rests_on(ledger(BOOK))) == set(CLAIMS)
+
+
+def test_labels_are_unique():
+    labels = [label for chapter in CHAPTERS for label in statements(chapter)]
+    assert len(labels) == len(set(labels))
+
+
+def test_the_site_shows_the_ledger_of_the_recorded_outputs():
+    written = ROOT / "_build/html/ledger.json"
+    if not written.exists():
+        pytest.skip("no site has been built: make book")
+    assert json.loads(written.read_text(encoding="utf-8")) == ledger(BOOK)
+
+
+def test_bibliography_keys_are_unique():
+    keys = re.findall(r"^@\w+\{([^,]+),", (BOOK / "references.bib").read_text(encoding="utf-8"), re.M)
+    assert keys and len(keys) == len(set(keys))
+
+
+def test_the_table_of_contents_lists_every_chapter():
+    contents = (ROOT / "_toc.yml").read_text(encoding="utf-8")
+    assert all(f"book/{chapter.name}" in contents for chapter in CHAPTERS)

@@ -1,0 +1,68 @@
+"""The net is proved to catch: each deliberate fault of spdlib turns a chapter red, by a claim's own exception.
+
+`SPDLIB_BREAKS=all` runs every fault against every chapter and writes who caught it to `_build/breaks.csv`.
+"""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import CHAPTERS, ROOT
+
+# name: (module, what stands there, what the fault makes of it, chapter that catches it, claim that catches it)
+BREAKS = {
+    "√2 dropped from vecd": ("spd", "math.sqrt(2) * S[..., rows, columns]", "S[..., rows, columns]", "01", "TG-05"),
+    "σ halved": ("mechanisms", "return y + self.sigma *", "return y + self.sigma / 2 *", "06", "TG-17"),
+    "n − 1 for n in the sensitivity": ("frechet", "return 2 * radius / n *", "return 2 * radius / (n - 1) *", "05", "TG-16"),
+    "no clipping": ("frechet", "y = np.where(outside, ", "y = np.where(False, ", "05", "TG-16"),
+}
+CLAIM_ERRORS = {"Inconclusive", "VerdictDiffers", "ClaimError"}
+
+
+@pytest.fixture
+def broken(tmp_path):
+    """Folder with a copy of spdlib that has one fault."""
+
+    def copy(module, old, new):
+        shutil.copytree(ROOT / "spdlib", tmp_path / "lib" / "spdlib")
+        path = tmp_path / "lib" / "spdlib" / f"{module}.py"
+        text = path.read_text(encoding="utf-8")
+        assert text.count(old) == 1, f"{module}.py has {old!r} {text.count(old)} times"
+        path.write_text(text.replace(old, new), encoding="utf-8")
+        return tmp_path / "lib"
+
+    return copy
+
+
+def by_number(number):
+    return next(chapter for chapter in CHAPTERS if chapter.name.startswith(number))
+
+
+def test_the_copy_is_what_a_chapter_imports(broken):
+    library = broken("spd", "SYMMETRY = 1e-10", "SYMMETRY = 1e-11")
+    program = "import spdlib.spd as s; print(s.SYMMETRY)"
+    environment = os.environ | {"PYTHONPATH": str(library)}
+    done = subprocess.run([sys.executable, "-c", program], cwd=library, env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == "1e-11", done.stderr
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_break_is_caught_by_the_claim(name, broken, run_chapter):
+    *fault, number, claim = BREAKS[name]
+    error = run_chapter(by_number(number), library=broken(*fault))
+    assert error is not None, f"chapter {number} passes although: {name}"
+    assert error[0] in CLAIM_ERRORS and error[1].startswith(claim), error
+
+
+@pytest.mark.skipif(os.environ.get("SPDLIB_BREAKS") != "all", reason="the full matrix runs weekly: SPDLIB_BREAKS=all")
+@pytest.mark.parametrize("name", BREAKS)
+def test_the_matrix_of_breaks_and_chapters(name, broken, run_chapter):
+    library = broken(*BREAKS[name][:3])
+    errors = {chapter.stem: run_chapter(chapter, library=library) for chapter in CHAPTERS}
+    (ROOT / "_build").mkdir(exist_ok=True)
+    with open(ROOT / "_build/breaks.csv", "a", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([name, stem, *(error or ("not caught", ""))] for stem, error in errors.items())
+    assert errors[by_number(BREAKS[name][3]).stem] is not None

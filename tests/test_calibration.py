@@ -1,0 +1,310 @@
+"""The Gaussian mechanism's calibration against multiple precision: on the safe side, and no further than stated."""
+
+import math
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from spdlib.calibration import SLACK, gaussian_delta, gaussian_epsilon, gdp_mu, sigma_analytic, sigma_classical
+
+TINY = math.ulp(0.0)
+# Over x from -9 to 39 the two terms of delta share at most 19 digits, and 1 - delta needs 20.
+mp.mp.dps = 80
+
+EPSILONS = [1e-6, 1e-4, 0.01, 0.5, 1.0, 3.0, 30.0, 1e3]
+DELTAS = [1e-300, 1e-200, 1e-100, 1e-30, 1e-9, 1e-6, 1e-3, 0.1, 0.3, 0.5]
+
+sampled = settings(max_examples=250, deadline=None, derandomize=True, database=None)
+epsilons = st.floats(-6, 3).map(lambda e: min(max(10**e, 1e-6), 1e3))
+deltas = st.one_of(st.floats(-300, -1).map(lambda e: max(10**e, 1e-300)), st.floats(1e-3, 0.5))
+scales = st.floats(-12, 12).map(lambda e: 10**e)
+
+
+def exact_delta(mu, epsilon):
+    """Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), as it is written, in 80 digits."""
+    mu, epsilon = mp.mpf(mu), mp.mpf(epsilon)
+
+    def phi(t):
+        return mp.erfc(-t / mp.sqrt(2)) / 2
+
+    return phi(mu / 2 - epsilon / mu) - mp.exp(epsilon) * phi(-mu / 2 - epsilon / mu)
+
+
+def safe_and_minimal(sigma, sensitivity, epsilon, delta):
+    """delta(sigma) <= delta < delta(sigma (1 - 1e-9)) in multiple precision: claim SP-11."""
+    mu = mp.mpf(sensitivity) / mp.mpf(sigma)
+    return exact_delta(mu, epsilon) <= delta < exact_delta(mu / (1 - mp.mpf("1e-9")), epsilon)
+
+
+@pytest.mark.parametrize(("mu", "epsilon"), [(0.1, 0.0), (0.1, 0.3), (1.0, 1.0), (5.0, 2.0), (0.5, 3.0)])
+def test_the_reference_is_the_hockey_stick_divergence(mu, epsilon):
+    mu, epsilon = mp.mpf(mu), mp.mpf(epsilon)
+    start = epsilon / mu + mu / 2  # where the densities of N(mu, 1) and e^epsilon N(0, 1) cross
+    points = [start, start + 0.2, start + 1, start + 4, start + 10, start + 40]
+    integral = mp.quad(lambda t: mp.npdf(t, mu) - mp.exp(epsilon) * mp.npdf(t), points, method="gauss-legendre")
+    assert abs(integral / exact_delta(mu, epsilon) - 1) < 1e-25
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_the_analytic_scale_is_safe_and_minimal_on_a_grid_with_its_corners(epsilon, delta):
+    assert safe_and_minimal(sigma_analytic(1.0, epsilon, delta), 1.0, epsilon, delta)
+
+
+@sampled
+@given(scales, epsilons, deltas)
+def test_the_analytic_scale_is_safe_and_minimal(sensitivity, epsilon, delta):
+    assert safe_and_minimal(sigma_analytic(sensitivity, epsilon, delta), sensitivity, epsilon, delta)
+
+
+@sampled
+@given(epsilons, st.floats(1e-12, 1e3))
+def test_the_analytic_scale_is_safe_and_minimal_where_delta_is_far_below_epsilon(epsilon, ratio):
+    delta = min(max(epsilon * ratio * 1e-6, 1e-300), 0.5)
+    assert safe_and_minimal(sigma_analytic(1.0, epsilon, delta), 1.0, epsilon, delta)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_a_scale_off_by_1e_9_is_either_unsafe_or_not_minimal(epsilon, delta):
+    sigma = sigma_analytic(1.0, epsilon, delta)
+    assert not safe_and_minimal(sigma * (1 - 1e-9), 1.0, epsilon, delta)
+    assert not safe_and_minimal(sigma * (1 + 1e-9), 1.0, epsilon, delta)
+
+
+@sampled
+@given(epsilons, deltas)
+def test_mu_is_rounded_down_and_maximal(epsilon, delta):
+    mu = mp.mpf(gdp_mu(epsilon, delta))
+    assert exact_delta(mu, epsilon) <= delta < exact_delta(mu * (1 + mp.mpf("1e-9")), epsilon)
+
+
+@sampled
+@given(scales, epsilons, st.floats(-9, 39))
+def test_delta_is_rounded_up_by_slack_to_within_a_tenth(sigma, epsilon, x):
+    y = math.hypot(x, math.sqrt(2 * epsilon))
+    sensitivity = sigma * (y - x if x < 0 else 2 * epsilon / (y + x))
+    exact = exact_delta(mp.mpf(sensitivity) / mp.mpf(sigma), epsilon)
+    delta = gaussian_delta(sigma, epsilon, sensitivity)
+    assert exact <= delta <= 1
+    assume(exact > 1e-305)  # below it a unit in the last place is more than SLACK
+    assert delta == 1 or abs(delta / exact - 1 - SLACK) < SLACK / 10
+    assert delta < 1 or exact > 1 - 2 * SLACK
+
+
+@sampled
+@given(epsilons, st.floats(-12, 2).map(lambda e: 10**e))
+@example(1e3, 20.0)
+@example(1e-6, 2.6e-8)
+def test_delta_is_never_zero_and_never_below_the_exact_one(epsilon, mu):
+    delta, exact = gaussian_delta(1.0, epsilon, mu), exact_delta(mu, epsilon)
+    assert TINY <= delta and exact <= delta
+    assert delta - exact <= 2e-10 * exact + 2 * mp.mpf(TINY)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.1, 1.0, 10.0, 700.0])
+def test_the_integral_and_the_difference_meet_at_mu_one(epsilon):
+    below, above = gaussian_delta(math.nextafter(1.0, 2.0), epsilon), gaussian_delta(1 - 1e-15, epsilon)
+    assert below == pytest.approx(above, rel=1e-11)
+
+
+@sampled
+@given(scales, deltas, st.floats(-12, 3).map(lambda e: 10**e))
+def test_epsilon_is_rounded_up_and_minimal(sigma, delta, mu):
+    sensitivity = mu * sigma
+    epsilon = gaussian_epsilon(sigma, delta, sensitivity)
+    exact_mu = mp.mpf(sensitivity) / mp.mpf(sigma)
+    less = epsilon - mp.mpf("1e-9") * (epsilon + exact_mu)
+    assert exact_delta(exact_mu, epsilon) <= delta
+    assert less < 0 or delta < exact_delta(exact_mu, less)
+
+
+@settings(sampled, max_examples=60)
+@given(deltas, st.floats(-9, 0))
+def test_epsilon_is_right_where_it_is_about_to_vanish(delta, distance):
+    sigma = 1 / (float(2 * mp.sqrt(2) * mp.erfinv(delta)) * (1 + 10**distance))  # there delta(sigma, 0) = delta, nearly
+    epsilon, mu = gaussian_epsilon(sigma, delta), 1 / mp.mpf(sigma)
+    with mp.workdps(700):  # mu may be 1e-300
+        assert epsilon > 0 and exact_delta(mu, epsilon) <= delta
+        less = epsilon - mp.mpf("1e-9") * (epsilon + mu)
+        assert less < 0 or delta < exact_delta(mu, less)
+
+
+@sampled
+@given(scales, epsilons, deltas)
+def test_delta_and_epsilon_of_a_calibrated_scale_keep_below_what_was_asked(sensitivity, epsilon, delta):
+    sigma = sigma_analytic(sensitivity, epsilon, delta)
+    assert gaussian_delta(sigma, epsilon, sensitivity) <= delta
+    assert gaussian_epsilon(sigma, delta, sensitivity) <= epsilon
+
+
+@sampled
+@given(scales, epsilons, deltas)
+def test_there_and_back(sensitivity, epsilon, delta):
+    sigma = sigma_analytic(sensitivity, epsilon, delta)
+    mu = sensitivity / sigma
+    assert mu == pytest.approx(gdp_mu(epsilon, delta), rel=1e-15)
+    assert gaussian_delta(sigma, epsilon, sensitivity) == pytest.approx(delta, rel=2e-10)
+    assert abs(gaussian_epsilon(sigma, delta, sensitivity) - epsilon) < 1e-9 * (epsilon + mu)
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+def test_the_analytic_scale_falls_with_epsilon(delta):
+    assert np.all(np.diff([sigma_analytic(1.0, epsilon, delta) for epsilon in np.logspace(-6, 3, 60)]) < 0)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_analytic_scale_falls_with_delta(epsilon):
+    grid = np.append(np.logspace(-300, -1, 60), [0.2, 0.3, 0.4, 0.5])
+    assert np.all(np.diff([sigma_analytic(1.0, epsilon, delta) for delta in grid]) < 0)
+
+
+def test_delta_falls_with_epsilon_and_with_sigma():
+    assert np.all(np.diff([gaussian_delta(1.0, epsilon) for epsilon in np.linspace(0, 36, 200)[1:]]) < 0)
+    assert np.all(np.diff([gaussian_delta(sigma, 1.0) for sigma in np.logspace(-0.7, 1.5, 200)]) < 0)
+
+
+def test_epsilon_falls_with_delta_and_with_sigma():
+    assert np.all(np.diff([gaussian_epsilon(1.0, delta) for delta in np.logspace(-300, -0.5, 200)]) < 0)
+    assert np.all(np.diff([gaussian_epsilon(sigma, 1e-6) for sigma in np.logspace(-20, 4, 200)]) < 0)
+
+
+@pytest.mark.parametrize("scale", [sigma_analytic, sigma_classical])
+def test_a_scale_is_proportional_to_the_sensitivity(scale):
+    for sensitivity in (3e-300, 1e-9, 7.0, 1e250):
+        assert scale(sensitivity, 0.3, 1e-6) / sensitivity == pytest.approx(scale(1.0, 0.3, 1e-6), rel=1e-14)
+
+
+@sampled
+@given(scales, st.floats(-6, -1e-9).map(lambda e: max(10**e, 1e-6)), deltas)
+def test_the_classical_scale_is_its_formula_rounded_up(sensitivity, epsilon, delta):
+    exact = mp.mpf(sensitivity) * mp.sqrt(2 * mp.log(mp.mpf(1.25) / delta)) / epsilon
+    assert exact <= sigma_classical(sensitivity, epsilon, delta) <= exact * (1 + mp.mpf("3e-15"))
+
+
+@sampled
+@given(st.floats(-6, -1e-9).map(lambda e: max(10**e, 1e-6)), deltas)
+@example(math.nextafter(1.0, 0.0), 0.5)
+@example(math.nextafter(1.0, 0.0), 1e-300)
+def test_the_classical_scale_is_never_below_the_analytic_one(epsilon, delta):
+    assert sigma_classical(1.0, epsilon, delta) > sigma_analytic(1.0, epsilon, delta)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "sensitivity", "epsilon", "delta"),
+    [(1, 1, 1, 0.12693674), (2, 2, 1, 0.12693674), (1, 3, 1, 0.78760074), (2, 6, 1, 0.78760074), (5, 5, 2, 0.02092364)],
+)
+def test_the_values_that_dp_accounting_publishes_for_the_gaussian_mechanism(sigma, sensitivity, epsilon, delta):
+    assert abs(gaussian_delta(sigma, epsilon, sensitivity) - delta) <= 0.5e-8 + SLACK
+    assert gaussian_epsilon(sigma, min(delta, 0.5), sensitivity) == pytest.approx(epsilon, abs=1e-7) or delta > 0.5
+
+
+@pytest.mark.parametrize("mu", [1e-300, 1e-9, 1e-3, 0.3, 1.0, 4.0, 15.0])
+def test_at_epsilon_zero_delta_is_the_total_variation_distance(mu):
+    assert gaussian_delta(1.0, 0, mu) == pytest.approx(math.erf(mu / math.sqrt(8)), rel=2e-10)
+
+
+@pytest.mark.parametrize("delta", [0.01, 0.1, 0.5])
+def test_as_epsilon_vanishes_the_scale_tends_to_that_of_the_total_variation_distance(delta):
+    assert sigma_analytic(1.0, 1e-6, delta) == pytest.approx(1 / float(mp.sqrt(8) * mp.erfinv(delta)), rel=2e-4)
+
+
+def test_delta_runs_from_the_smallest_float_to_one():
+    assert gaussian_delta(1.0, 1e3) == gaussian_delta(1e308, 1e-6) == gaussian_delta(1e308, 0, TINY) == TINY
+    assert gaussian_delta(1e-3, 1.0) == gaussian_delta(TINY, 1e3) == gaussian_delta(TINY, 0, 1e308) == 1.0
+
+
+def test_epsilon_is_zero_exactly_where_delta_pays_for_everything():
+    total = math.erf(0.2 / math.sqrt(8))
+    assert gaussian_epsilon(5.0, total * (1 + 2e-10)) == 0.0
+    assert gaussian_epsilon(5.0, total * (1 - 1e-9)) > 0.0
+
+
+@pytest.mark.parametrize("mu", [1e3, 1e8, 1e100, 9.9e153])
+@pytest.mark.parametrize("delta", [1e-300, 1e-6, 0.5])
+def test_far_out_epsilon_is_half_mu_squared_and_a_quantile(mu, delta):
+    x = mp.findroot(lambda x: mp.log(mp.erfc(x / mp.sqrt(2)) / 2 / delta), mp.sqrt(-2 * mp.log(delta)) - 1)
+    limit = mp.mpf(mu) * (x + mp.mpf(mu) / 2)
+    # The second term of delta, phi(x) R(y), takes about R(y) = 1/mu from x, hence 1 from epsilon.
+    assert limit - 1.1 < gaussian_epsilon(1.0, delta, mu) < limit * (1 + mp.mpf("1e-14"))
+
+
+def test_the_smallest_sensitivity_gets_noise_that_is_rounded_up():
+    for sigma in (sigma_analytic(TINY, 0.5, 0.1), sigma_classical(TINY, 0.5, 0.1)):
+        assert sigma >= TINY
+    assert exact_delta(mp.mpf(TINY) / mp.mpf(sigma_analytic(TINY, 0.5, 0.1)), 0.5) <= 0.1
+    assert exact_delta(mp.mpf(TINY) / mp.mpf(sigma_analytic(TINY, 900.0, 0.1)), 900.0) <= 0.1
+
+
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32, Fraction])
+def test_any_real_scalar_is_taken_and_a_float_returned(kind):
+    half, one = kind(0.5), kind(1)
+    for value in (
+        sigma_classical(one, half, half),
+        sigma_analytic(one, half, half),
+        gdp_mu(half, half),
+        gaussian_delta(one, half, half),
+        gaussian_epsilon(half, half, one),
+    ):
+        assert type(value) is float
+    assert sigma_analytic(one, half, half) == sigma_analytic(1.0, 0.5, 0.5)
+
+
+CALLS = {
+    sigma_classical: {"sensitivity": 1.0, "epsilon": 0.5, "delta": 1e-6},
+    sigma_analytic: {"sensitivity": 1.0, "epsilon": 0.5, "delta": 1e-6},
+    gdp_mu: {"epsilon": 0.5, "delta": 1e-6},
+    gaussian_delta: {"sigma": 1.0, "epsilon": 0.5, "sensitivity": 1.0},
+    gaussian_epsilon: {"sigma": 1.0, "delta": 1e-6, "sensitivity": 1.0},
+}
+NOT_REAL = [True, np.True_, "1", None, 1j, [1.0], np.array(0.3), np.array([0.3])]
+NOT_ACCEPTED = [math.nan, math.inf, -math.inf, np.float32(math.inf), np.float64(math.nan), -0.1]
+OUTSIDE = {
+    "epsilon": [9.9e-7, 1000.1, 10**400, TINY],
+    "delta": [0, 9e-301, 0.50001, 1],
+    "sigma": [0, -0.0, np.float32(0), Fraction(1, 10**400), 10**400],
+    "sensitivity": [0, -0.0, np.float32(0), Fraction(1, 10**400), 10**400],
+}
+ACCEPTED = {
+    "epsilon": r"1e-6 to (1e3|below 1)",
+    "delta": "a number from 1e-300 to 1/2",
+    "sigma": "a finite number above 0",
+    "sensitivity": "a finite number above 0",
+}
+
+
+@pytest.mark.parametrize(("function", "name"), [(f, name) for f, arguments in CALLS.items() for name in arguments])
+def test_bad_input_is_named_with_its_value_and_what_is_accepted(function, name):
+    for value in NOT_REAL + NOT_ACCEPTED + OUTSIDE[name]:
+        with pytest.raises(ValueError, match=f"^{name}: got .*; accepted: .*{ACCEPTED[name]}") as error:
+            function(**CALLS[function] | {name: value})
+        assert repr(value) in str(error.value)
+
+
+@pytest.mark.parametrize("function", [sigma_classical, sigma_analytic, gdp_mu, gaussian_epsilon])
+def test_the_ends_of_the_ranges_are_accepted(function):
+    top = math.nextafter(1.0, 0.0) if function is sigma_classical else 1e3
+    for name, ends in {"epsilon": (1e-6, top), "delta": (1e-300, 0.5)}.items():
+        for end in ends if name in CALLS[function] else ():
+            assert 0 <= function(**CALLS[function] | {name: end}) < math.inf
+
+
+@pytest.mark.parametrize("epsilon", [1, 1.0, 2.0, 1e3])
+def test_the_classical_scale_refuses_epsilon_from_one_on(epsilon):
+    with pytest.raises(ValueError, match=f"^epsilon: got {epsilon!r}; accepted: .* below 1, where Theorem 2.1"):
+        sigma_classical(1.0, epsilon, 1e-6)
+
+
+@pytest.mark.parametrize("scale", [sigma_classical, sigma_analytic])
+def test_a_scale_that_overflows_is_refused(scale):
+    with pytest.raises(ValueError, match=r"^sensitivity: got 1e\+308; accepted: below .*, for a finite sigma"):
+        scale(1e308, 1e-6, 1e-300)
+
+
+def test_an_epsilon_that_overflows_is_refused():
+    with pytest.raises(ValueError, match=r"^sensitivity / sigma: got .*e\+200; accepted: below 1e154"):
+        gaussian_epsilon(1e-200, 1e-6)

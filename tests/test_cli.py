@@ -1,0 +1,216 @@
+"""The command line, on a tiny book."""
+
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from spdlib import cli
+from spdlib.claims import MIME
+
+PARAMETERS = '''k: int = 2  # matrix size
+epsilon: float = 0.5  # privacy budget
+kernel: str = "sobel"  # derivative
+fast: bool = False  # fewer draws
+sizes: list[int] = [2, 5]  # sizes to plot'''
+VALIDATION = '''import os, sys
+from spdlib.claims import claim
+if k < 1:
+    raise ValueError(f"k is {k}; accepted are numbers from 1")'''
+HOLDS = '''with claim("TG-01", "holds", 1) as c:
+    c.equal(k, printed=k, rivals={"k + 1": k + 1})'''
+DIFFERS_AT_5 = '''with claim("TG-02", "holds", 1) as c:
+    c.reads(k, printed=(1, 3), measured=(4, 7))'''  # and inconclusive at 10
+FAILS_AT_3 = '''with claim("TG-03", "holds", 1) as c:
+    c.equal(1 / (k - 3), printed=1 / (k - 3), rivals={"0": 0})'''
+LAST = '''with claim("TG-04", "holds", 1) as c:
+    c.equal(1, printed=1, rivals={"0": 0})
+print(os.getcwd(), sys.executable, os.environ["OMP_NUM_THREADS"], sep="\\n")'''
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    """A book of one chapter, recorded with one claim, TG-01, of three that are listed."""
+    book = tmp_path_factory.mktemp("house") / "book"
+    book.mkdir()
+    statement = nbformat.v4.new_markdown_cell("".join(
+        f":::{{prf:theorem}}\n:label: TG-0{i}\nAlso sprach Erdős.\n:::\n\n" for i in (1, 2, 3)))
+    cells = [statement, *map(nbformat.v4.new_code_cell, (PARAMETERS, VALIDATION, HOLDS, DIFFERS_AT_5, FAILS_AT_3, LAST))]
+    cells[1].metadata["tags"] = ["parameters"]
+    record = {"id": "TG-01", "stated": "holds", "verdict": "holds", "checks": []}
+    cells[3].outputs = [nbformat.v4.new_output("display_data", {MIME: record})]
+    metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), book / "05_sensitivity.ipynb")
+    untested = "".join(f'[TG-0{i}]\nwhere = "Sec. {i}"\nuntested = "later"\nchapter = "05_sensitivity"\n' for i in (2, 3))
+    (book / "claims.toml").write_text(
+        f'[papers.TG]\ntitle = "Tangent Gaussian"\nclaims = 48\n[TG-01]\nwhere = "Sec. 1"\n{untested}')
+    return book
+
+
+@pytest.fixture
+def inside(book, monkeypatch):
+    monkeypatch.chdir(book.parent)
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def grid(book, tmp_path_factory):
+    """A grid run by the installed command, where PATH has no python and another kernel called python3 comes first."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    other = folder / "jupyter" / "kernels" / "python3"
+    other.mkdir(parents=True)
+    (other / "kernel.json").write_text('{"argv": ["/bin/false"], "display_name": "Python 3", "language": "python"}')
+    before = contents(book)
+    command = [pathlib.Path(sys.executable).parent / "spdlib", "run", "5", "-p", "k=2,3,5,10", "-p", "epsilon=1",
+               "--book", book, "-o", "out", "-j", "2"]
+    environment = os.environ | {"PATH": "/nowhere", "JUPYTER_PATH": str(folder / "jupyter")}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    return done, folder / "out", before
+
+
+def test_grid_collects_every_verdict_even_after_one_differs(grid):
+    rows = list(csv.reader(open(grid[1] / "verdicts.csv", encoding="utf-8")))
+    assert rows[0] == ["run", "k", "epsilon", "claim", "stated", "verdict", "message"]
+    verdicts = {(k, claim): (epsilon, stated, verdict) for _, k, epsilon, claim, stated, verdict, _ in rows[1:]}
+    assert len(verdicts) == len(rows) - 1 == 16
+    unlike = {("5", "TG-02"): "fails", ("10", "TG-02"): "inconclusive", ("3", "TG-03"): "error"}
+    for point, outcome in verdicts.items():
+        assert outcome == ("1.0", "holds", unlike.get(point, "holds")), point
+    messages = {row[1]: row[-1] for row in rows[1:] if row[-1]}
+    assert messages["10"].startswith("Inconclusive: TG-02: experiment leaves 0 candidates")
+    assert messages["3"] == "ZeroDivisionError: division by zero"
+
+
+def test_grid_shows_the_same_table_and_a_line_of_progress_a_run(grid):
+    done, out, _ = grid
+    assert done.returncode == 1
+    lines = [line.split() for line in done.stdout.splitlines()]
+    table = list(csv.reader(open(out / "verdicts.csv", encoding="utf-8")))
+    assert lines == [" ".join(row).split() for row in table]
+    assert len({line.index(word) for line, word in zip(done.stdout.splitlines()[:2], ("claim", "TG-01"))}) == 1
+    progress = done.stderr.splitlines()
+    assert len(progress) == 4
+    assert sum("k=5 epsilon=1.0: 3 as stated, 1 not" in line for line in progress) == 1
+
+
+def test_runs_use_this_interpreter_in_the_book_with_one_thread(grid, book):
+    kept = sorted(grid[1].glob("*.ipynb"))
+    assert [path.name for path in kept] == [f"05_sensitivity.{i}.ipynb" for i in (1, 2, 3, 4)]
+    for path in kept:
+        printed = nbformat.read(path, 4).cells[-1].outputs[-1].text.split()
+        assert printed == [str(book), sys.executable, "1"]
+
+
+def test_nothing_is_written_into_the_book(grid, book):
+    assert contents(book) == grid[2]
+
+
+def test_exit_code_is_0_where_all_is_as_stated(book, monkeypatch, capsys):
+    monkeypatch.chdir(book)
+    assert cli.main(["run", "05_sensitivity"]) == 0
+    assert capsys.readouterr().out.count("holds    holds") == 4
+
+
+def test_a_wrong_value_stops_at_the_validating_cell(inside, capsys):
+    assert cli.main(["run", "book/05_sensitivity.ipynb", "-p", "k=-1"]) == 1
+    _, row = capsys.readouterr().out.splitlines()
+    assert row.split(maxsplit=3) == ["1", "-1", "error", "ValueError: k is -1; accepted are numbers from 1"]
+
+
+def test_plain_papermill_works_too(inside, book, tmp_path):
+    command = [sys.executable, "-m", "papermill", "--cwd", "book", "book/05_sensitivity.ipynb", str(tmp_path / "out.ipynb")]
+    good = subprocess.run([*command, "-p", "epsilon", "2"], capture_output=True, text=True)
+    assert good.returncode == 0, good.stderr
+    differs = subprocess.run([*command, "-p", "k", "5"], capture_output=True, text=True)
+    assert differs.returncode == 1 and "VerdictDiffers: TG-02: stated holds, computed fails" in differs.stderr
+
+
+@pytest.mark.parametrize("settings, message", [
+    (["eta=1"], "eta (given as '1') is no parameter; accepted are k, epsilon, kernel, fast, sizes"),
+    (["k=seven"], "k is 'seven'; accepted is int"),
+    (["k=2,,5"], "k is '2,,5'; accepted is int"),
+    (["k=2.5"], "k is '2.5'; accepted is int"),
+    (["epsilon=0.5,big"], "epsilon is '0.5,big'; accepted is float"),
+    (["fast=maybe"], "fast is 'maybe'; accepted is true or false"),
+    (["sizes=2,5"], "sizes is '2,5'; accepted is list[int] as JSON, such as [2, 5]"),
+    (["sizes=[2.5]"], "sizes is '[2.5]'; accepted is list[int] as JSON, such as [2, 5]"),
+    (["k=2", "k=5"], "k is given again, as '5'"),
+    (["k"], "-p is 'k'; accepted is NAME=VALUES"),
+])
+def test_wrong_settings_stop_before_anything_runs(inside, capsys, monkeypatch, settings, message):
+    monkeypatch.setattr(cli, "run_points", None)
+    assert cli.main(["run", "5", *(word for setting in settings for word in ("-p", setting))]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "epsilon  float      0.5      privacy budget" in error
+
+
+@pytest.mark.parametrize("kind, text, values", [
+    ("int", "2,5,10", [2, 5, 10]), ("float", "1e-6,2", [1e-6, 2.0]), ("str", "a,b", ["a", "b"]),
+    ("bool", "true,False", [True, False]), ("list[int]", "[2, 5],[7]", [[2, 5], [7]]), ("list[float]", "[1, 0.5]", [[1, 0.5]]),
+])
+def test_values_are_read_as_their_declared_type(kind, text, values):
+    assert cli.read_values("name", kind, text) == values
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["run", "7"], "CHAPTER is '7'; accepted are a path, the number or the name of one of: 05_sensitivity"),
+    (["run", "05_other"], "CHAPTER is '05_other'"),
+    (["run", "book/05.ipynb"], "CHAPTER is 'book/05.ipynb'"),
+    (["run", "5", "-j", "0"], "JOBS is 0"),
+    (["run", "5", "-o", "book/out"], "accepted is a folder outside the book"),
+    (["run", "5", "--book", "/"], "/ holds neither claims.toml nor book/claims.toml"),
+])
+def test_wrong_arguments_are_usage_errors(inside, capsys, arguments, message):
+    assert cli.main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_outside_a_book_it_has_to_be_named(book, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["ledger"]) == 2
+    assert "--book DIR" in capsys.readouterr().err
+    assert cli.main(["ledger", "--book", str(book.parent)]) == 0
+
+
+def test_the_nearest_book_upward_is_taken(book, monkeypatch):
+    below = book / "figures" / "deep"
+    below.mkdir(parents=True)
+    for folder in below, book, book.parent:
+        monkeypatch.chdir(folder)
+        assert cli.find_book() == book
+
+
+def test_a_failing_cell_names_the_claims_that_it_does_not_reach():
+    cell = nbformat.v4.new_code_cell(HOLDS + "\n" + DIFFERS_AT_5, outputs=[
+        nbformat.v4.new_output("error", ename="NameError", evalue="name 'k' is not defined\nsecond line", traceback=[])])
+    assert cli.cell_outcomes(cell) == [("TG-01", "holds", "error", "NameError: name 'k' is not defined"),
+                                       ("TG-02", "holds", "error", "not reached")]
+
+
+def test_a_kernel_that_dies_is_an_error(book, tmp_path, monkeypatch, capsys):
+    notebook = nbformat.read(book / "05_sensitivity.ipynb", 4)
+    notebook.cells[4].source = "os._exit(1)"
+    nbformat.write(notebook, tmp_path / "dies.ipynb")
+    assert cli.main(["run", str(tmp_path / "dies.ipynb"), "--book", str(book)]) == 1
+    rows = capsys.readouterr().out.splitlines()[1:]
+    assert rows[0].split() == ["1", "TG-01", "holds", "holds"]
+    assert len(rows) == 2 and "DeadKernelError" in rows[1]
+
+
+def test_ledger_is_written_with_its_totals(inside, tmp_path, capsys):
+    assert cli.main(["ledger"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == "1 hold, 0 corrected, 0 fail, 2 untested\n"
+    assert "Erdős" in printed.out and printed.out.startswith('[\n {\n  "id": "TG-01"')
+    assert cli.main(["ledger", "-o", str(tmp_path / "ledger.json")]) == 0
+    assert (tmp_path / "ledger.json").read_text(encoding="utf-8") == printed.out
+    assert [row["verdict"] for row in json.loads(printed.out)] == ["holds", "untested", "untested"]
