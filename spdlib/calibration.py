@@ -159,4 +159,4 @@ def gaussian_epsilon(sigma, delta, sensitivity=1.0):
     if excess(low) <= 0:
         return 0.0
     x = brentq(excess, low, 39.0, xtol=1e-15)
-    return math.nextafter(mu * (x + mu / 2) * (1 + 1e-15), math.inf)  # three roundings are below 1e-15
+    return mu * (x + mu / 2) * (1 + 1e-15)  # three roundings are below 1e-15; at a large mu SLACK is below them

@@ -330,11 +330,14 @@ def _show(record):
         lost = "; ".join(f"{name} ({how})" for name, how in check["rejected"].items())
         return f"{check['evidence']}, {check['summary']}: the {check['survivor']} statement survives ({check['how']}); rejected: {lost}"
 
-    lines = [line(check) for check in record["checks"]]
-    items = "".join(f"<li>{html.escape(text)}</li>" for text in lines)
+    def item(check):
+        lost = "; ".join(f"<s>{html.escape(name)}</s> {html.escape(how)}" for name, how in check["rejected"].items())
+        return (f"<li><b>{check['evidence']}</b> {html.escape(check['summary'])}: the {check['survivor']} statement survives "
+                f"({html.escape(check['how'])})<br><small>rejected: {lost}</small></li>")
+
     block = (f'<div class="claim claim-{record["verdict"]}"><p><a href="18_ledger.html#ledger-{record["id"]}">{record["id"]}</a> '
-             f'<strong>{record["verdict"]}</strong></p><ul>{items}</ul></div>')
-    text = "\n".join([f"{record['id']} {record['verdict']}", *(f"  {text}" for text in lines)])
+             f'<strong>{record["verdict"]}</strong></p><ul>{"".join(map(item, record["checks"]))}</ul></div>')
+    text = "\n".join([f"{record['id']} {record['verdict']}", *(f"  {line(check)}" for check in record["checks"])])
     display({MIME: record, "text/html": block, "text/plain": text}, raw=True)
 
 

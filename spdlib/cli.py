@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -32,6 +33,8 @@ def main(argv=None):
     except (UsageError, ClaimError) as error:
         print(f"spdlib: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
 
 
 def _parser():
@@ -148,46 +151,48 @@ def read_values(name, kind, text):
 
 def run_points(chapter, book, points, output, jobs):
     """Outcomes of the chapter at each point, a dict from the number of the run; a line of progress for each."""
-    pool = ProcessPoolExecutor(min(jobs, len(points)), multiprocessing.get_context("spawn"))
     outcomes, runs = {}, {}
-    try:
-        for number, point in enumerate(points, 1):
-            keep = output and output / f"{chapter.stem}.{number}.ipynb"
-            runs[pool.submit(run_point, chapter, book, point, keep)] = number
-        for done in as_completed(runs):
-            number = runs[done]
-            outcomes[number] = done.result()
-            settings = "".join(f" {name}={value}" for name, value in points[number - 1].items())
-            good = sum(map(as_stated, outcomes[number]))
-            print(f"{len(outcomes)} of {len(points)} done, run {number}{settings}: {good} as stated, "
-                  f"{len(outcomes[number]) - good} not", file=sys.stderr, flush=True)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    pool = ProcessPoolExecutor(min(jobs, len(points)), multiprocessing.get_context("spawn"),
+                               signal.signal, (signal.SIGINT, signal.SIG_DFL))  # Ctrl-C ends a run at once
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            for number, point in enumerate(points, 1):
+                executed = pathlib.Path(scratch, f"{chapter.stem}.{number}.ipynb")
+                runs[pool.submit(run_point, chapter, book, point, executed, output)] = number
+            for done in as_completed(runs):
+                number = runs[done]
+                outcomes[number] = done.result()
+                settings = "".join(f" {name}={value}" for name, value in points[number - 1].items())
+                good = sum(map(as_stated, outcomes[number]))
+                print(f"{len(outcomes)} of {len(points)} done, run {number}{settings}: {good} as stated, "
+                      f"{len(outcomes[number]) - good} not", file=sys.stderr, flush=True)
+        finally:
+            pool.shutdown(cancel_futures=True)
     return outcomes
 
 
-def run_point(chapter, book, point, keep):
-    """Outcomes of one run in a scratch folder, by this interpreter; the executed notebook is copied to `keep`, if given."""
+def run_point(chapter, book, point, executed, output):
+    """Outcomes of one run by this interpreter; the notebook `executed` is copied to the folder `output`, if any."""
     import nbformat
     import papermill
     from nbclient.exceptions import DeadKernelError
+    from traitlets.config import Config
 
     own_kernels = os.path.join(sys.prefix, "share", "jupyter")  # they come before any other kernel called python3
     os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [own_kernels, os.environ.get("JUPYTER_PATH")]))
     os.environ["OMP_NUM_THREADS"] = "1"
+    encrypted = Config(KernelManager={"transport_encryption": "auto"})  # without it, every kernel warns on stderr
     died = []
-    with tempfile.TemporaryDirectory() as scratch:
-        source, executed = pathlib.Path(scratch, "source.ipynb"), pathlib.Path(scratch, "executed.ipynb")
-        nbformat.write(run_on_after_validation(nbformat.read(chapter, 4)), source)
-        try:
-            papermill.execute_notebook(source, executed, point, cwd=book, progress_bar=False)
-        except papermill.PapermillExecutionError:
-            pass  # the outputs, which are saved, say more
-        except DeadKernelError as error:
-            died = [("", "", "error", f"DeadKernelError: {error}")]
-        if keep:
-            shutil.copyfile(executed, keep)
-        cells = nbformat.read(executed, 4).cells
+    nbformat.write(run_on_after_validation(nbformat.read(chapter, 4)), executed)
+    try:
+        papermill.execute_notebook(executed, executed, point, cwd=book, progress_bar=False, config=encrypted)
+    except papermill.PapermillExecutionError:
+        pass  # the outputs, which are saved, say more
+    except DeadKernelError as error:
+        died = [("", "", "error", f"DeadKernelError: {error}")]
+    if output:
+        shutil.copy(executed, output)
+    cells = nbformat.read(executed, 4).cells
     return [row for cell in cells if cell.cell_type == "code" for row in cell_outcomes(cell)] + died
 
 

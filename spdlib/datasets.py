@@ -2,8 +2,8 @@
 
 Nothing is downloaded. A missing file is an error that says where it is published and which MD5 checksum it has there.
 The checksum is for the user to compare; a reader checks the format, so a smaller set in the same format is welcome.
-Readers return images, uint8 of shape (n, h, w) or (n, h, w, 3), and integer labels of shape (n,). They raise
-ValueError for a name or split that is not known, and for a file that is not what its name says.
+Readers return images, uint8 of shape (n, h, w) or (n, h, w, 3), and integer labels of shape (n,); they raise
+ValueError for an unknown name or split and for a file that is not what its name says.
 """
 
 import gzip
@@ -15,8 +15,6 @@ from pathlib import Path
 
 import numpy as np
 
-MEDMNIST = ("pathmnist", "octmnist", "bloodmnist", "breastmnist")
-IDX = ("mnist", "kmnist", "fashionmnist")
 IDX_FILES = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz",
              "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
 ZENODO = "https://zenodo.org/records/10519652/files/"
@@ -45,17 +43,16 @@ def load_digits():
 
 
 def load_histology(tile=28):
-    """Tiles of scikit-image's stained colon tissue, row by row, uint8 of shape (m^2, tile, tile, 3), m = 512 // tile."""
+    """Tiles of scikit-image's stained tissue, row by row, uint8 of shape (m^2, tile, tile, 3), m = 512 // tile."""
     if not isinstance(tile, (int, np.integer)) or not 1 <= tile <= 512:
         raise ValueError(f"tile: {tile!r}; accepted is an integer from 1 to 512")
     image, m = _package("skimage.data", "scikit-image").immunohistochemistry(), 512 // tile
-    tiles = image[: m * tile, : m * tile].reshape(m, tile, m, tile, 3).swapaxes(1, 2)
-    return tiles.reshape(m**2, tile, tile, 3)
+    return image[: m * tile, : m * tile].reshape(m, tile, m, tile, 3).swapaxes(1, 2).reshape(m**2, tile, tile, 3)
 
 
 def load_medmnist(name, folder, split="train"):
     """Images and labels of the split "train", "val" or "test" of a MedMNIST v2 set, from folder/name.npz."""
-    _check("name", name, MEDMNIST)
+    _check("name", name, ("pathmnist", "octmnist", "bloodmnist", "breastmnist"))
     _check("split", split, ("train", "val", "test"))
     path = Path(folder) / f"{name}.npz"
     with _reading(path, name, path.name, f"an npz file with {split}_images and {split}_labels") as stream:
@@ -65,14 +62,14 @@ def load_medmnist(name, folder, split="train"):
 
 
 def load_idx(name, folder, split="train"):
-    """Images and labels of the split "train" or "test" of an MNIST-like set, from the gzipped idx files in folder/name."""
-    _check("name", name, IDX)
+    """Images and labels of the split "train" or "test" of an MNIST-like set, from its idx files in folder/name."""
+    _check("name", name, ("mnist", "kmnist", "fashionmnist"))
     _check("split", split, ("train", "test"))
     pair = []
     for file, ndim in zip(IDX_FILES[:2] if split == "train" else IDX_FILES[2:], (3, 1)):
         path = Path(folder) / name / file
         with _reading(path, name, file, f"a gzipped idx file of bytes, magic number {2048 + ndim}") as stream:
-            pair.append(_idx(gzip.GzipFile(fileobj=stream).read(), ndim))
+            pair.append(_idx(gzip.decompress(stream.read()), ndim))
     return _checked(path, *pair)
 
 
@@ -95,17 +92,15 @@ def _idx(raw, ndim):
 def _cifar10_batch(path):
     with _reading(path, "cifar10", "cifar-10-python.tar.gz", "a CIFAR10 batch, bytes (n, 3072) and labels") as stream:
         batch = _ByteUnpickler(stream, encoding="bytes").load()
-        _, shape, dtype, is_fortran, raw = batch[b"data"].state
+        _, shape, dtype, fortran, raw = batch[b"data"].state
         if dtype.arguments[0] != b"u1" or shape[1:] != (3072,):
             raise ValueError(f"found type {dtype.arguments[0]} and shape {shape}")
-        data = np.frombuffer(raw, np.uint8).reshape(shape, order="F" if is_fortran else "C")
-        labels = np.array(batch[b"labels"])
-    return _checked(path, data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), labels)
+        data, labels = np.frombuffer(raw, np.uint8).reshape(shape, order="F" if fortran else "C"), batch[b"labels"]
+    return _checked(path, data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), np.array(labels))
 
 
 class _ByteUnpickler(pickle.Unpickler):
     """Unpickler that calls nothing: the three names an array needs only record, every other name is refused."""
-
     def find_class(self, module, name):
         if (module, name) in {("numpy.core.multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype")}:
             return _Record
@@ -114,7 +109,6 @@ class _ByteUnpickler(pickle.Unpickler):
 
 class _Record:
     """What a pickle would have passed to NumPy: the arguments of a call, then the state of its result."""
-
     def __init__(self, *arguments):
         self.arguments = arguments
 
@@ -125,7 +119,7 @@ class _Record:
 def _checked(path, images, labels):
     is_stack = images.dtype == np.uint8 and (images.ndim == 3 or images.ndim == 4 and images.shape[-1] == 3)
     if not is_stack or not np.issubdtype(labels.dtype, np.integer) or labels.shape != images.shape[:1]:
-        found = f"images {images.dtype} {images.shape} and labels {labels.dtype} {labels.shape}"
+        found = f"images {images.dtype} {images.shape}, labels {labels.dtype} {labels.shape}"
         raise ValueError(f"{path}: {found}; expected are uint8 (n, h, w) or (n, h, w, 3) and integers (n,)")
     return images, labels.astype(int)
 
@@ -135,8 +129,7 @@ def _reading(path, name, file, expected):
     """The opened file; what its parser raises comes out as one ValueError that says what was expected and found."""
     url, checksums = PUBLISHED[name]
     if not path.exists():
-        where = f"published at {url}{file} with MD5 checksum {checksums[file]}"
-        raise FileNotFoundError(f"{path} is missing; it is {where}, and nothing is downloaded")
+        raise FileNotFoundError(f"{path} is missing; it is published at {url}{file}, MD5 {checksums[file]}")
     with path.open("rb") as stream:
         try:
             yield stream

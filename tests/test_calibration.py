@@ -81,6 +81,7 @@ def test_a_scale_off_by_1e_9_is_either_unsafe_or_not_minimal(epsilon, delta):
 def test_mu_is_rounded_down_and_maximal(epsilon, delta):
     mu = mp.mpf(gdp_mu(epsilon, delta))
     assert exact_delta(mu, epsilon) <= delta < exact_delta(mu * (1 + mp.mpf("1e-9")), epsilon)
+    assert abs(exact_delta(mu, epsilon) / delta - 1 + 2 * SLACK) < SLACK / 10
 
 
 @sampled
@@ -121,6 +122,13 @@ def test_epsilon_is_rounded_up_and_minimal(sigma, delta, mu):
     less = epsilon - mp.mpf("1e-9") * (epsilon + exact_mu)
     assert exact_delta(exact_mu, epsilon) <= delta
     assert less < 0 or delta < exact_delta(exact_mu, less)
+
+
+@sampled
+@given(deltas, st.floats(3, 25).map(lambda e: 10**e))
+def test_epsilon_is_rounded_up_where_a_unit_in_the_last_place_is_worth_more_than_slack(delta, mu):
+    epsilon = gaussian_epsilon(1.0, delta, mu)
+    assert exact_delta(mu, epsilon) <= delta < exact_delta(mu, epsilon * (1 - mp.mpf("1e-9")))
 
 
 @settings(sampled, max_examples=60)

@@ -22,12 +22,13 @@ VALIDATION = '''import os, sys
 from spdlib.claims import claim
 if k < 1:
     raise ValueError(f"k is {k}; accepted are numbers from 1")'''
+DIES_AT_7 = "if k == 7:\n    os._exit(1)"
 HOLDS = '''with claim("TG-01", "holds", 1) as c:
     c.equal(k, printed=k, rivals={"k + 1": k + 1})'''
 DIFFERS_AT_5 = '''with claim("TG-02", "holds", 1) as c:
     c.reads(k, printed=(1, 3), measured=(4, 7))'''  # and inconclusive at 10
-FAILS_AT_3 = '''with claim("TG-03", "holds", 1) as c:
-    c.equal(1 / (k - 3), printed=1 / (k - 3), rivals={"0": 0})'''
+FAILS_AT_10 = '''with claim("TG-03", "holds", 1) as c:
+    c.equal(1 / (k - 10), printed=1 / (k - 10), rivals={"0": 0})'''
 LAST = '''with claim("TG-04", "holds", 1) as c:
     c.equal(1, printed=1, rivals={"0": 0})
 print(os.getcwd(), sys.executable, os.environ["OMP_NUM_THREADS"], sep="\\n")'''
@@ -40,13 +41,15 @@ def book(tmp_path_factory):
     book.mkdir()
     statement = nbformat.v4.new_markdown_cell("".join(
         f":::{{prf:theorem}}\n:label: TG-0{i}\nAlso sprach Erdős.\n:::\n\n" for i in (1, 2, 3)))
-    cells = [statement, *map(nbformat.v4.new_code_cell, (PARAMETERS, VALIDATION, HOLDS, DIFFERS_AT_5, FAILS_AT_3, LAST))]
+    sources = PARAMETERS, VALIDATION, HOLDS, DIES_AT_7, DIFFERS_AT_5, FAILS_AT_10, LAST
+    cells = [statement, *map(nbformat.v4.new_code_cell, sources)]
     cells[1].metadata["tags"] = ["parameters"]
     record = {"id": "TG-01", "stated": "holds", "verdict": "holds", "checks": []}
     cells[3].outputs = [nbformat.v4.new_output("display_data", {MIME: record})]
     metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), book / "05_sensitivity.ipynb")
-    untested = "".join(f'[TG-0{i}]\nwhere = "Sec. {i}"\nuntested = "later"\nchapter = "05_sensitivity"\n' for i in (2, 3))
+    untested = "".join(
+        f'[TG-0{i}]\nwhere = "Sec. {i}"\nuntested = "later"\nchapter = "05_sensitivity"\n' for i in (2, 3))
     (book / "claims.toml").write_text(
         f'[papers.TG]\ntitle = "Tangent Gaussian"\nclaims = 48\n[TG-01]\nwhere = "Sec. 1"\n{untested}')
     return book
@@ -69,44 +72,63 @@ def grid(book, tmp_path_factory):
     other.mkdir(parents=True)
     (other / "kernel.json").write_text('{"argv": ["/bin/false"], "display_name": "Python 3", "language": "python"}')
     before = contents(book)
-    command = [pathlib.Path(sys.executable).parent / "spdlib", "run", "5", "-p", "k=2,3,5,10", "-p", "epsilon=1",
+    command = [pathlib.Path(sys.executable).parent / "spdlib", "run", "5", "-p", "k=2,5,10,7,-1", "-p", "epsilon=1",
                "--book", book, "-o", "out", "-j", "2"]
     environment = os.environ | {"PATH": "/nowhere", "JUPYTER_PATH": str(folder / "jupyter")}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     return done, folder / "out", before
 
 
+def read_csv(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
 def test_grid_collects_every_verdict_even_after_one_differs(grid):
-    rows = list(csv.reader(open(grid[1] / "verdicts.csv", encoding="utf-8")))
-    assert rows[0] == ["run", "k", "epsilon", "claim", "stated", "verdict", "message"]
-    verdicts = {(k, claim): (epsilon, stated, verdict) for _, k, epsilon, claim, stated, verdict, _ in rows[1:]}
-    assert len(verdicts) == len(rows) - 1 == 16
-    unlike = {("5", "TG-02"): "fails", ("10", "TG-02"): "inconclusive", ("3", "TG-03"): "error"}
-    for point, outcome in verdicts.items():
-        assert outcome == ("1.0", "holds", unlike.get(point, "holds")), point
-    messages = {row[1]: row[-1] for row in rows[1:] if row[-1]}
-    assert messages["10"].startswith("Inconclusive: TG-02: experiment leaves 0 candidates")
-    assert messages["3"] == "ZeroDivisionError: division by zero"
+    header, *rows = read_csv(grid[1] / "verdicts.csv")
+    assert header == ["run", "k", "epsilon", "claim", "stated", "verdict", "message"]
+    unlike = {("5", "TG-02"): "fails", ("10", "TG-02"): "inconclusive", ("10", "TG-03"): "error"}
+    assert [row[:6] for row in rows[:12]] == [
+        [run, k, "1.0", id, "holds", unlike.get((k, id), "holds")]
+        for run, k in zip("123", ("2", "5", "10")) for id in ("TG-01", "TG-02", "TG-03", "TG-04")]
+    differs, inconclusive, error = (row[-1] for row in rows[:12] if row[4] != row[5])
+    assert differs == ""
+    assert inconclusive.startswith("Inconclusive: TG-02: experiment leaves 0 candidates standing (printed: rejected")
+    assert error == "ZeroDivisionError: division by zero"
+
+
+def test_a_wrong_value_stops_at_the_validating_cell(grid):
+    assert read_csv(grid[1] / "verdicts.csv")[-1] == [
+        "5", "-1", "1.0", "", "", "error", "ValueError: k is -1; accepted are numbers from 1"]
+    kept = nbformat.read(grid[1] / "05_sensitivity.5.ipynb", 4)
+    executed = [cell.execution_count for cell in kept.cells if cell.cell_type == "code"]
+    assert executed == [1, 2, 3, None, None, None, None, None]
+
+
+def test_a_kernel_that_dies_is_an_error(grid):
+    holds, dies = (row for row in read_csv(grid[1] / "verdicts.csv") if row[1] == "7")
+    assert holds[3:] == ["TG-01", "holds", "holds", ""]
+    assert dies[3:] == ["", "", "error", "DeadKernelError: Kernel died"]
 
 
 def test_grid_shows_the_same_table_and_a_line_of_progress_a_run(grid):
     done, out, _ = grid
     assert done.returncode == 1
-    lines = [line.split() for line in done.stdout.splitlines()]
-    table = list(csv.reader(open(out / "verdicts.csv", encoding="utf-8")))
-    assert lines == [" ".join(row).split() for row in table]
-    assert len({line.index(word) for line, word in zip(done.stdout.splitlines()[:2], ("claim", "TG-01"))}) == 1
-    progress = done.stderr.splitlines()
-    assert len(progress) == 4
-    assert sum("k=5 epsilon=1.0: 3 as stated, 1 not" in line for line in progress) == 1
+    lines = done.stdout.splitlines()
+    assert [line.split() for line in lines] == [" ".join(row).split() for row in read_csv(out / "verdicts.csv")]
+    assert lines[0].index("claim") == lines[1].index("TG-01") and lines[0].index("verdict") == lines[1].rindex("holds")
+    progress = [line for line in done.stderr.splitlines() if " of 5 done, " in line]
+    assert len(progress) == 5
+    assert sum("run 2 k=5 epsilon=1.0: 3 as stated, 1 not" in line for line in progress) == 1
 
 
 def test_runs_use_this_interpreter_in_the_book_with_one_thread(grid, book):
     kept = sorted(grid[1].glob("*.ipynb"))
-    assert [path.name for path in kept] == [f"05_sensitivity.{i}.ipynb" for i in (1, 2, 3, 4)]
-    for path in kept:
+    assert [path.name for path in kept] == [f"05_sensitivity.{i}.ipynb" for i in (1, 2, 3, 4, 5)]
+    for path in kept[:3]:
         printed = nbformat.read(path, 4).cells[-1].outputs[-1].text.split()
-        assert printed == [str(book), sys.executable, "1"]
+        assert printed[::2] == [str(book), "1"]
+        assert pathlib.Path(printed[1]).parent == pathlib.Path(sys.executable).parent
 
 
 def test_nothing_is_written_into_the_book(grid, book):
@@ -116,21 +138,16 @@ def test_nothing_is_written_into_the_book(grid, book):
 def test_exit_code_is_0_where_all_is_as_stated(book, monkeypatch, capsys):
     monkeypatch.chdir(book)
     assert cli.main(["run", "05_sensitivity"]) == 0
-    assert capsys.readouterr().out.count("holds    holds") == 4
-
-
-def test_a_wrong_value_stops_at_the_validating_cell(inside, capsys):
-    assert cli.main(["run", "book/05_sensitivity.ipynb", "-p", "k=-1"]) == 1
-    _, row = capsys.readouterr().out.splitlines()
-    assert row.split(maxsplit=3) == ["1", "-1", "error", "ValueError: k is -1; accepted are numbers from 1"]
+    rows = capsys.readouterr().out.splitlines()
+    assert rows == ["run  claim  stated  verdict  message", *(f"1    TG-0{i}  holds   holds" for i in (1, 2, 3, 4))]
 
 
 def test_plain_papermill_works_too(inside, book, tmp_path):
-    command = [sys.executable, "-m", "papermill", "--cwd", "book", "book/05_sensitivity.ipynb", str(tmp_path / "out.ipynb")]
-    good = subprocess.run([*command, "-p", "epsilon", "2"], capture_output=True, text=True)
-    assert good.returncode == 0, good.stderr
-    differs = subprocess.run([*command, "-p", "k", "5"], capture_output=True, text=True)
-    assert differs.returncode == 1 and "VerdictDiffers: TG-02: stated holds, computed fails" in differs.stderr
+    command = [sys.executable, "-m", "papermill", "--cwd", "book", "book/05_sensitivity.ipynb", tmp_path / "out.ipynb"]
+    done = subprocess.run([*command, "-p", "k", "3"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    records = [row for cell in nbformat.read(tmp_path / "out.ipynb", 4).cells[1:] for row in cli.cell_outcomes(cell)]
+    assert [row[2] for row in records] == ["holds"] * 4
 
 
 @pytest.mark.parametrize("settings, message", [
@@ -155,7 +172,8 @@ def test_wrong_settings_stop_before_anything_runs(inside, capsys, monkeypatch, s
 
 @pytest.mark.parametrize("kind, text, values", [
     ("int", "2,5,10", [2, 5, 10]), ("float", "1e-6,2", [1e-6, 2.0]), ("str", "a,b", ["a", "b"]),
-    ("bool", "true,False", [True, False]), ("list[int]", "[2, 5],[7]", [[2, 5], [7]]), ("list[float]", "[1, 0.5]", [[1, 0.5]]),
+    ("bool", "true,False", [True, False]), ("list[int]", "[2, 5],[7]", [[2, 5], [7]]),
+    ("list[float]", "[1, 0.5]", [[1, 0.5]]),
 ])
 def test_values_are_read_as_their_declared_type(kind, text, values):
     assert cli.read_values("name", kind, text) == values
@@ -189,21 +207,15 @@ def test_the_nearest_book_upward_is_taken(book, monkeypatch):
         assert cli.find_book() == book
 
 
-def test_a_failing_cell_names_the_claims_that_it_does_not_reach():
-    cell = nbformat.v4.new_code_cell(HOLDS + "\n" + DIFFERS_AT_5, outputs=[
-        nbformat.v4.new_output("error", ename="NameError", evalue="name 'k' is not defined\nsecond line", traceback=[])])
-    assert cli.cell_outcomes(cell) == [("TG-01", "holds", "error", "NameError: name 'k' is not defined"),
+@pytest.mark.parametrize("ename, evalue", [
+    ("NameError", "name 'k' is not defined"), ("VerdictDiffers", "TG-01: stated holds, computed fails"),
+    ("ClaimError", "TG-02"),
+])
+def test_a_failing_cell_names_the_claims_that_it_does_not_reach(ename, evalue):
+    error = nbformat.v4.new_output("error", ename=ename, evalue=f"{evalue}\nand more", traceback=[])
+    cell = nbformat.v4.new_code_cell(HOLDS + "\n" + DIFFERS_AT_5, outputs=[error])
+    assert cli.cell_outcomes(cell) == [("TG-01", "holds", "error", f"{ename}: {evalue}"),
                                        ("TG-02", "holds", "error", "not reached")]
-
-
-def test_a_kernel_that_dies_is_an_error(book, tmp_path, monkeypatch, capsys):
-    notebook = nbformat.read(book / "05_sensitivity.ipynb", 4)
-    notebook.cells[4].source = "os._exit(1)"
-    nbformat.write(notebook, tmp_path / "dies.ipynb")
-    assert cli.main(["run", str(tmp_path / "dies.ipynb"), "--book", str(book)]) == 1
-    rows = capsys.readouterr().out.splitlines()[1:]
-    assert rows[0].split() == ["1", "TG-01", "holds", "holds"]
-    assert len(rows) == 2 and "DeadKernelError" in rows[1]
 
 
 def test_ledger_is_written_with_its_totals(inside, tmp_path, capsys):
