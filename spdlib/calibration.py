@@ -95,7 +95,7 @@ def sigma_classical(sensitivity, epsilon, delta):
     """
     sensitivity, delta = _positive("sensitivity", sensitivity), _delta(delta)
     epsilon = _checked("epsilon", epsilon, 1e-6, math.nextafter(1, 0), "1e-6 to below 1, where Theorem 2.1 is stated")
-    return _scale(sensitivity, math.sqrt(2 * math.log(1.25 / delta)) / epsilon * (1 + 1e-15))  # rounding: below 4e-16
+    return _scale(sensitivity, math.sqrt(2 * math.log(1.25 / delta)) / epsilon * (1 + 1e-15))  # rounding: below 6e-16
 
 
 def sigma_analytic(sensitivity, epsilon, delta):

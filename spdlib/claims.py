@@ -5,6 +5,7 @@ wrong statements that lie close by. Exactly one must survive, and which one it i
 `Inconclusive`, which is never a verdict. Candidates come from the paper, samples and values from spdlib.
 """
 
+import collections
 import html
 import itertools
 import json
@@ -69,7 +70,7 @@ class claim:
         if verdict != self.stated:
             raise VerdictDiffers(f"{self.id}: stated {self.stated}, computed {verdict}")
 
-    def identity(self, value, *, printed, corrected=None, measured=None, rivals=None):
+    def identity(self, value, **candidates):
         """`proof`: sympy expressions or matrices in generic symbols; the survivor's difference from `value` simplifies to 0.
 
         A candidate is rejected by a rational point at which ball arithmetic certifies that the difference is not 0.
@@ -78,7 +79,7 @@ class claim:
 
         rng = self._generator(len(self.checks) + 1)
         results = {}
-        for name, candidate in _candidates(printed, corrected, measured, rivals).items():
+        for name, candidate in self._candidates(**candidates).items():
             pairs = [(sympy.sympify(a), sympy.sympify(b)) for a, b in _entries(value, candidate)]
             differences = [a - b for a, b in pairs]
             if any(a.has(sympy.Float) or b.has(sympy.Float) for a, b in pairs):
@@ -92,25 +93,25 @@ class claim:
                 results[name] = None, "neither proved nor refuted"
         self._settle("proof", "on generic symbols", results)
 
-    def enclosure(self, box, *, printed, corrected=None, measured=None, rivals=None, most_boxes=200_000):
+    def enclosure(self, box, most_boxes=200_000, **candidates):
         """`certificate`: each candidate maps balls (`flint.arb`) to a margin that it claims to be positive on all of `box`.
 
         `box` is a list of pairs (low, high) of numbers that are exact in binary. Bisection until the margin's ball is
         positive everywhere, or a point is found at which it is certainly not.
         """
         results, boxes = {}, {}
-        for name, margin in _candidates(printed, corrected, measured, rivals).items():
+        for name, margin in self._candidates(**candidates).items():
             survives, boxes[name] = _bisect(margin, box, most_boxes)
             results[name] = survives, {True: "positive on the whole box", False: "not positive somewhere",
                                        None: f"undecided after {most_boxes} boxes"}[survives]
         count = next((boxes[name] for name, (survives, _) in results.items() if survives), 0)
         self._settle("certificate", f"{count} boxes of ball arithmetic", results)
 
-    def equal(self, value, *, printed, corrected=None, measured=None, rivals=None):
+    def equal(self, value, **candidates):
         """`exact`: arrays that agree with `value` to rounding error, relative to the largest entry of the two."""
         results = {}
-        for name, candidate in _candidates(printed, corrected, measured, rivals).items():
-            a, b = (np.asarray(v, float) for v in np.broadcast_arrays(value, candidate))
+        for name, candidate in self._candidates(**candidates).items():
+            a, b = np.broadcast_arrays(_real(value), _real(candidate))
             _no_nan(self.id, name, a, b)
             scale = max(np.abs(a).max(), np.abs(b).max())
             error = np.abs(a - b).max() / scale if scale else 0.0
@@ -118,13 +119,13 @@ class claim:
             results[name] = survives, "equal to rounding error" if survives else f"relative error {error:.1g}"
         self._settle("exact", f"{np.size(value)} numbers", results)
 
-    def law(self, sample, *, printed, corrected=None, measured=None, rivals=None):
+    def law(self, sample, **candidates):
         """`monte-carlo`: candidates are continuous distribution functions, `sample(rng, size)` draws `size` numbers.
 
         DKW band of level ALPHA, valid at every n; n follows from the smallest distance between a possible truth
         and another candidate, so that whichever is true survives alone with probability 1 - ALPHA.
         """
-        cdfs = _candidates(printed, corrected, measured, rivals)
+        cdfs = self._candidates(**candidates)
         rng = self._generator(len(self.checks) + 1)
         pilot = np.sort(self._draw(sample, rng, 2000))
         values = {name: cdf(pilot) for name, cdf in cdfs.items()}  # a lower bound of the distance: errs towards more draws
@@ -140,26 +141,29 @@ class claim:
             results[name] = bool(ratio <= 1), f"{ratio:.2g} times the band"
         self._settle("monte-carlo", f"{n} draws, DKW band at level {ALPHA:g}", results)
 
-    def share(self, event, *, printed, corrected=None, measured=None, rivals=None):
+    def share(self, event, **candidates):
         """`monte-carlo`: candidates are probabilities or intervals (low, high) of them, `event(rng, size)` draws booleans.
 
         A candidate survives if the Clopper–Pearson interval of level ALPHA meets it; the number of draws is as in `law`.
         """
         from scipy.stats import binomtest
 
-        spans = {name: np.broadcast_to(p, 2) for name, p in _candidates(printed, corrected, measured, rivals).items()}
+        spans = {name: np.broadcast_to(p, 2) for name, p in self._candidates(**candidates).items()}
         _no_nan(self.id, "a candidate", *spans.values())
         n = self._draws(spans, lambda a, b: max(spans[a][0] - spans[b][1], spans[b][0] - spans[a][1]))
-        hits = int(self._draw(event, self._generator(len(self.checks) + 1), n).sum())
+        draws = self._draw(event, self._generator(len(self.checks) + 1), n)
+        if draws.dtype != bool:
+            raise ValueError(f"{self.id}: the event has dtype {draws.dtype}; accepted are booleans")
+        hits = int(draws.sum())
         low, high = binomtest(hits, n).proportion_ci(1 - ALPHA, "exact")
         results = {name: (bool(low <= span[1] and span[0] <= high), f"share {hits / n:.3g} against {_span(span)}")
                    for name, span in spans.items()}
         self._settle("monte-carlo", f"{n} draws, Clopper–Pearson at level {ALPHA:g}", results)
 
-    def bound(self, reached, *, printed, corrected=None, measured=None, rivals=None):
+    def bound(self, reached, **candidates):
         """`search`: candidates are upper bounds of the values `reached`, one number or one for each; exceeded ones are rejected."""
         results = {}
-        for name, candidate in _candidates(printed, corrected, measured, rivals).items():
+        for name, candidate in self._candidates(**candidates).items():
             reached_, candidate = np.broadcast_arrays(np.asarray(reached, float), np.asarray(candidate, float))
             _no_nan(self.id, name, reached_, candidate)
             if not (candidate > 0).all():
@@ -169,15 +173,25 @@ class claim:
             results[name] = survives, f"reached {ratio:.3g} times it"
         self._settle("search", f"{np.size(reached)} values tried", results)
 
-    def reads(self, value, *, printed, corrected=None, measured=None, rivals=None):
+    def reads(self, value, **candidates):
         """`experiment`: candidates are intervals (low, high), written down beforehand, that hold all of `value`."""
         value = np.asarray(value, float)
         _no_nan(self.id, "value", value)
         results = {}
-        for name, (low, high) in _candidates(printed, corrected, measured, rivals).items():
+        for name, (low, high) in self._candidates(**candidates).items():
             _no_nan(self.id, name, low, high)
             results[name] = bool((low <= value).all() and (value <= high).all()), f"wanted {_span((low, high))}"
         self._settle("experiment", f"read {_span((value.min(), value.max()))}", results)
+
+    def _candidates(self, *, printed, corrected=None, measured=None, rivals=None):
+        """All candidates by name, the possible truths first."""
+        truths = {"printed": printed, "corrected": corrected, "measured": measured}
+        candidates = {name: c for name, c in truths.items() if c is not None} | dict(rivals or {})
+        if clash := set(truths) & set(rivals or {}):
+            raise ValueError(f"{self.id}: a rival is called {clash.pop()!r}; that name is a possible truth's")
+        if len(candidates) < 2:
+            raise Inconclusive(f"{self.id}: a single candidate is no contest; a check without a rival shows nothing")
+        return candidates
 
     def _settle(self, evidence, summary, results):
         """Record the check if exactly one candidate survived, with certainty, and may be a truth."""
@@ -223,20 +237,16 @@ def require(**parameters):
             raise ValueError(f"{name} is {value!r}; accepted are {'integers' if kind is int else 'numbers'} from {low} to {high}")
 
 
-def _candidates(printed, corrected, measured, rivals):
-    """All candidates by name, the possible truths first."""
-    truths = {"printed": printed, "corrected": corrected, "measured": measured}
-    candidates = {name: c for name, c in truths.items() if c is not None} | dict(rivals or {})
-    if clash := set(truths) & set(rivals or {}):
-        raise ValueError(f"a rival is called {clash.pop()!r}; that name is a possible truth's")
-    if len(candidates) < 2:
-        raise Inconclusive("a single candidate is no contest: a check without a rival shows nothing")
-    return candidates
-
-
 def _no_nan(id, name, *arrays):
     if any(np.size(a) == 0 or np.isnan(a).any() for a in arrays):
         raise Inconclusive(f"{id}: {name} is empty or has a NaN")
+
+
+def _real(array):
+    array = np.asarray(array)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"an array has dtype {array.dtype}; accepted are real numbers")
+    return array.astype(float)
 
 
 def _span(span):
@@ -257,15 +267,11 @@ def _witness(difference, rng):
     import sympy
 
     for _ in range(12):
-        point, expression = {}, difference
-        for symbol in sorted((s for s in difference.free_symbols if s.is_integer), key=str):
-            point[symbol] = sympy.Integer(int(rng.integers(2, 6)))
-        expression = expression.subs(point).doit()
+        whole = {s: _point(s, rng) for s in sorted((s for s in difference.free_symbols if s.is_integer), key=str)}
+        expression = difference.subs(whole).doit()  # sums have definite ends now
         indexed = expression.atoms(sympy.Indexed)
         labels = {entry.base.label for entry in indexed}
-        for symbol in sorted(indexed | (expression.free_symbols - labels), key=str):
-            low = 1 if symbol.is_positive or symbol.is_nonnegative else -20
-            point[symbol] = sympy.Rational(int(rng.integers(low, 20)) or 1, 7)
+        point = whole | {s: _point(s, rng) for s in sorted(indexed | (expression.free_symbols - labels), key=str)}
         expression = expression.subs(point)
         try:
             ball = _ball(expression)
@@ -275,6 +281,17 @@ def _witness(difference, rng):
             at = ", ".join(f"{symbol} = {value}" for symbol, value in point.items())
             return f"{float(ball.mid()):.2g}" + (f" at {at}" if len(point) <= 4 else " at a rational point")
     return None
+
+
+def _point(symbol, rng):
+    """A rational number that has the symbol's properties."""
+    import sympy
+
+    for _ in range(1000):
+        value = sympy.Rational(int(rng.integers(-20, 20)), 1 if symbol.is_integer else 7)
+        if all(getattr(value, f"is_{property}") is has for property, has in symbol.assumptions0.items()):
+            return value
+    raise ValueError(f"{symbol} is assumed to be {symbol.assumptions0}; no rational number n/7 from -3 to 3 was found to be that")
 
 
 def _ball(expression):
@@ -298,19 +315,21 @@ def _ball(expression):
         if expression.exp is sympy.S.Half:
             return base.sqrt()
         return base ** int(expression.exp) if expression.exp.is_Integer else base**exponent
-    name = {"Abs": "__abs__"}.get(expression.func.__name__, expression.func.__name__)
-    return getattr(balls[0], name)(*balls[1:])
+    name = expression.func.__name__
+    if name not in {"Abs", "exp", "log", "sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "erf", "erfc", "gamma"}:
+        raise ValueError(f"no ball of {name}")
+    return abs(balls[0]) if name == "Abs" else getattr(balls[0], name)()
 
 
 def _bisect(margin, box, most_boxes):
     """Whether the margin is positive on the whole box (None: undecided), and the number of boxes that took."""
     import flint
 
-    todo, count = [[(flint.arb(low), flint.arb(high)) for low, high in box]], 0
+    todo, count = collections.deque([[(flint.arb(low), flint.arb(high)) for low, high in box]]), 0
     while todo:
         if count == most_boxes:
             return None, count
-        sides, count = todo.pop(), count + 1
+        sides, count = todo.popleft(), count + 1  # breadth first: a zero in one corner hides nothing elsewhere
         if margin(*(low.union(high) for low, high in sides)) > 0:
             continue
         middles = [((low + high) / 2).mid() for low, high in sides]
@@ -331,7 +350,7 @@ def _show(record):
         return f"{check['evidence']}, {check['summary']}: the {check['survivor']} statement survives ({check['how']}); rejected: {lost}"
 
     def item(check):
-        lost = "; ".join(f"<s>{html.escape(name)}</s> {html.escape(how)}" for name, how in check["rejected"].items())
+        lost = "; ".join(f"<i>{html.escape(name)}</i> ({html.escape(how)})" for name, how in check["rejected"].items())
         return (f"<li><b>{check['evidence']}</b> {html.escape(check['summary'])}: the {check['survivor']} statement survives "
                 f"({html.escape(check['how'])})<br><small>rejected: {lost}</small></li>")
 
@@ -357,7 +376,7 @@ def statements(chapter):
     """Statements of a chapter's theorem directives: a dict from label to text."""
     cells = json.loads(pathlib.Path(chapter).read_text(encoding="utf-8"))["cells"]
     prose = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    directive = r"^(?P<fence>:{3,}|`{3,})\{prf:\w+\}[^\n]*\n:label: (?P<label>\S+)\n(?::\w+:[^\n]*\n)*(?P<body>.*?)^(?P=fence)\s*$"
+    directive = r"^(?P<fence>:{3,}|`{3,})\{prf:\w+\}[^\n]*\n(?::\w+:[^\n]*\n)*?:label: (?P<label>\S+)\n(?::\w+:[^\n]*\n)*(?P<body>.*?)^(?P=fence)\s*$"
     return {match["label"]: match["body"].strip() for match in re.finditer(directive, prose, re.M | re.S)}
 
 
@@ -379,6 +398,8 @@ def ledger(book):
         chapter, texts = (records[0][0], records[0][2]) if records else (entry["chapter"], statements(pathlib.Path(book) / f"{entry['chapter']}.ipynb"))
         checks = [check for _, record, _ in records for check in record["checks"]]
         verdicts = [record["verdict"] for _, record, _ in records]
+        if id not in texts:
+            raise ClaimError(f"{id}: no statement; no theorem directive of {chapter} has it for a label")
         rows.append({
             "id": id,
             "paper": papers[id[:2]]["title"],

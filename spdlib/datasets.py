@@ -58,7 +58,7 @@ def load_medmnist(name, folder, split="train"):
     with _reading(path, name, path.name, f"an npz file with {split}_images and {split}_labels") as stream:
         arrays = np.load(stream, allow_pickle=False)
         images, labels = arrays[f"{split}_images"], arrays[f"{split}_labels"]
-    return _checked(path, images, labels[:, 0] if labels.shape[1:] == (1,) else labels)
+    return _checked(path, images, labels.ravel())
 
 
 def load_idx(name, folder, split="train"):

@@ -27,7 +27,7 @@ def covariance_descriptors(images, eta=1e-6):
     of one block, which are 1 MiB, or those of one image where that is more.
 
     The result is exactly symmetric. Its smallest eigenvalue is at least eta but for rounding, which is below
-    (h w + 2) 2^-53 trace(R_eta): an eta as small as that promises nothing.
+    (h w + 2) 2^-53 trace(R_eta); an eta below that bound promises nothing.
     Raises ValueError for other images and for an eta that is not a finite number > 0.
     """
     images, eta = _checked_images(images), _checked_eta(eta)
@@ -60,7 +60,8 @@ def feature_bounds(channels):
 def descriptor_radius(channels, eta):
     """Radius of the log-Euclidean ball about I that holds every R_eta (Theorem A.7), rounded up.
 
-    It is sqrt(k) max(|ln eta|, |ln(L + eta)|), with k = 9, L = 12 for one channel and k = 11, L = 14 for three.
+    It is sqrt(k) max(|ln eta|, |ln(L + eta)|), with k = 9, L = 12 for one channel and k = 11, L = 14 for three
+    (Theorem 5 prints 14 and 16). A descriptor as computed can leave the ball by its rounding.
     """
     channels, eta = _checked_channels(channels), _checked_eta(eta)
     radius = math.sqrt(channels + 8) * max(abs(math.log(eta)), math.log(channels + 11 + eta))

@@ -15,8 +15,8 @@ from scipy.stats import binom, norm
 from sympy import Rational
 
 import spdlib.claims
-from spdlib.claims import (CHUNK, MIME, ClaimError, Inconclusive, VerdictDiffers, claim, ledger, recorded, require, rests_on,
-                           statements)
+from spdlib.claims import (CHUNK, MIME, ClaimError, Inconclusive, VerdictDiffers, claim, ledger, recorded, require,
+                           rests_on, statements)
 
 a, b = sympy.symbols("a b", positive=True)
 x, y = sympy.symbols("x y", real=True)
@@ -25,15 +25,16 @@ n = sympy.Symbol("n", integer=True, positive=True)
 # verb: the value it is given, a true candidate, and two false ones
 CONTESTS = {
     "identity": ((a + b)**2, a**2 + 2*a*b + b**2, a**2 + b**2, a**2 + a*b + b**2),
-    "enclosure": ([(-1, 1), (0, 2)], lambda u, v: u*u + v*v - u*v + 0.125, lambda u, v: u - v, lambda u, v: u*u + v - 3),
+    "enclosure": ([(-1, 1), (0, 2)],
+                  lambda u, v: u*u + v*v - u*v + 0.125, lambda u, v: u - v, lambda u, v: u*u + v - 3),
     "equal": ([1.0, 2.0, 3.0], np.array([1.0, 2.0, 3.0]) * (1 + 1e-12), [1.0, 2.0, 3.1], [3.0, 2.0, 1.0]),
     "law": (lambda rng, size: rng.standard_normal(size), norm.cdf, norm(0.2).cdf, norm(0, 1.2).cdf),
     "share": (lambda rng, size: rng.random(size) < 0.3, 0.3, 0.4, (0.0, 0.2)),
     "bound": ([-5.0, 0.5, 1.0], 1.0, 0.5, [1.0, 0.4, 2.0]),
     "reads": ([9.0, 10.0], (8, 12), (9.5, 12), (4, 6)),
 }
-EVIDENCE = {"identity": "proof", "enclosure": "certificate", "equal": "exact", "law": "monte-carlo", "share": "monte-carlo",
-            "bound": "search", "reads": "experiment"}
+EVIDENCE = {"identity": "proof", "enclosure": "certificate", "equal": "exact", "law": "monte-carlo",
+            "share": "monte-carlo", "bound": "search", "reads": "experiment"}
 NAN = {"identity": sympy.nan, "equal": np.nan, "law": lambda t: t * np.nan, "share": np.nan, "bound": np.nan,
        "reads": (np.nan, 12)}
 every_verb = pytest.mark.parametrize("verb", CONTESTS)
@@ -122,16 +123,19 @@ def test_a_candidate_with_a_nan_is_inconclusive(verb, late):
 
 
 @pytest.mark.parametrize("verb, value", [
-    ("equal", [1.0, np.nan, 3.0]), ("equal", []), ("bound", [np.nan, 0.5]), ("bound", []), ("reads", [9, np.nan]), ("reads", []),
-    ("law", lambda rng, size: np.full(size, np.nan)), ("equal", [1.0, np.inf, 3.0]),
+    ("equal", [1.0, np.nan, 3.0]), ("equal", [1.0, np.inf, 3.0]), ("bound", [0.1, np.nan, 0.5]), ("reads", [9, np.nan]),
+    ("law", lambda rng, size: np.full(size, np.nan)),
 ])
-def test_a_value_that_is_empty_or_not_finite_is_inconclusive(verb, value):
+def test_a_value_that_is_not_finite_is_inconclusive(verb, value):
     _, true, false, _ = CONTESTS[verb]
-    if not callable(value) and len(value) == 0:
-        true, false = (8, 12), (4, 6)
-        true, false = (true, false) if verb == "reads" else ([], [])
     with np.errstate(invalid="ignore"), pytest.raises(Inconclusive):
         contest(verb, value=value, printed=true, rivals={"false": false})
+
+
+@pytest.mark.parametrize("verb, true, false", [("equal", 1, 2), ("bound", 1, 2), ("reads", (0, 1), (1, 2))])
+def test_no_values_at_all_are_inconclusive(verb, true, false):
+    with pytest.raises(Inconclusive, match="is empty or has a NaN"):
+        contest(verb, value=[], printed=true, rivals={"false": false})
 
 
 def test_the_verdict_of_several_checks_is_the_worst(shown):
@@ -155,7 +159,8 @@ def test_an_error_in_a_claim_passes_through_and_nothing_is_shown(shown):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (("TG-1", "holds", 1), "id is 'TG-1'"), (("XX-01", "holds", 1), "id is 'XX-01'"), (("TG-16", "true", 1), "stated is 'true'"),
+    (("TG-1", "holds", 1), "id is 'TG-1'"), (("XX-01", "holds", 1), "id is 'XX-01'"),
+    (("TG-16", "true", 1), "stated is 'true'"),
 ])
 def test_an_unknown_id_or_verdict_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
@@ -187,7 +192,8 @@ def test_matrices_are_compared_entry_by_entry(shown):
 def test_sums_over_a_general_index_are_proved():
     i, v = sympy.Symbol("i", integer=True), sympy.IndexedBase("v")
     total = sympy.Sum(v[i], (i, 1, n))
-    contest("identity", value=sympy.Sum(v[i] + v[i], (i, 1, n)), printed=2*total, rivals={"one": total, "v_1": total + v[1]})
+    doubled = sympy.Sum(v[i] + v[i], (i, 1, n))
+    contest("identity", value=doubled, printed=2*total, rivals={"one": total, "v_1": total + v[1]})
 
 
 def test_a_root_is_positive_whatever_its_argument():
@@ -202,7 +208,8 @@ def test_a_proof_refuses_floating_point_numbers(value, candidate):
 
 @pytest.mark.parametrize("value, false", [
     (sympy.exp(sympy.pi * sympy.sqrt(163)), sympy.Integer(262537412640768744)),  # Ramanujan: they differ by 7.5e-13
-    (a, sympy.zoo), (a, a * sympy.I), (a, a + sympy.EulerGamma), (1 / (n - 2) / (n - 3) / (n - 4) / (n - 5), a / (n - 3)),
+    (a, sympy.zoo), (a, a * sympy.I), (a, a + sympy.EulerGamma),
+    (1 / (n - 2) / (n - 3) / (n - 4) / (n - 5), a / (n - 2) / (n - 3) / (n - 4) / (n - 5)),  # a pole wherever it looks
 ])
 def test_what_is_neither_proved_nor_refuted_is_inconclusive(value, false):
     with pytest.raises(Inconclusive, match="false: undecided, neither proved nor refuted"):
@@ -231,9 +238,10 @@ def test_the_witness_of_a_rejection_lies_in_the_domain_of_its_symbols():
 
 
 @pytest.mark.parametrize("expression", [
-    Rational(-22, 7), sympy.pi, sympy.E, sympy.exp(Rational(-3, 2)), sympy.log(Rational(3, 7)), sympy.sqrt(2) + sympy.sqrt(3),
-    sympy.erf(Rational(1, 3)), sympy.erf(sympy.sqrt(sympy.pi / 5)) * sympy.exp(-sympy.pi**2) / sympy.log(10),
-    Rational(2, 3)**Rational(1, 3), sympy.pi**-3, sympy.sqrt(2)**sympy.sqrt(3), abs(sympy.log(Rational(1, 2)) - sympy.pi),
+    Rational(-22, 7), sympy.pi, sympy.E, sympy.exp(Rational(-3, 2)), sympy.log(Rational(3, 7)),
+    sympy.sqrt(2) + sympy.sqrt(3), sympy.erf(Rational(1, 3)),
+    sympy.erf(sympy.sqrt(sympy.pi / 5)) * sympy.exp(-sympy.pi**2) / sympy.log(10),
+    Rational(2, 3)**Rational(1, 3), sympy.pi**-3, sympy.sqrt(2)**sympy.sqrt(3), abs(sympy.log(2) - sympy.pi),
     sympy.exp(sympy.sqrt(sympy.log(5) + sympy.erf(2))) - sympy.cos(1) * sympy.gamma(Rational(1, 3)), sympy.erfc(3),
 ])
 def test_a_ball_holds_the_value_and_little_else(expression):
@@ -269,8 +277,8 @@ def test_a_margin_that_the_boxes_do_not_decide_is_inconclusive(margin):
 
 @pytest.mark.xfail(strict=True, reason="depth first, the bisection stays for ever at a corner where the margin is 0")
 def test_a_zero_in_one_corner_does_not_hide_what_is_negative_elsewhere():
-    contest("enclosure", value=[(-1, 1), (0, 2)], printed=lambda u, v: u*u + v + 1, rivals={"u² + v - 1/2": lambda u, v: u*u + v - 0.5},
-            most_boxes=2000)
+    contest("enclosure", value=[(-1, 1), (0, 2)], most_boxes=2000,
+            printed=lambda u, v: u*u + v + 1, rivals={"u² + v - 1/2": lambda u, v: u*u + v - 0.5})
 
 
 # numbers
@@ -340,8 +348,9 @@ def test_draws_come_in_chunks_and_are_as_many_as_the_level_and_the_distance_ask(
 
 @pytest.mark.parametrize("verb", ["law", "share"])
 def test_a_sample_of_the_wrong_shape_is_refused(verb):
+    _, true, false, _ = CONTESTS[verb]
     with pytest.raises(ValueError, match="the sample has shape"):
-        contest(verb, value=lambda rng, size: rng.random((size, 1)) < 0.3, printed=CONTESTS[verb][1], rivals={"o": CONTESTS[verb][2]})
+        contest(verb, value=lambda rng, size: rng.random((size, 1)) < 0.3, printed=true, rivals={"false": false})
 
 
 @pytest.mark.xfail(strict=True, reason="any numbers are summed as if they were hits")
@@ -356,13 +365,17 @@ SHARES = {"printed": 0.5, "corrected": 0.65, "measured": 0.3, "rivals": 0.85}
 
 
 def survivors(verb, truth, shown):
-    """How often each candidate survives alone, in repeats with other seeds, at the level LARGE. None: no candidate may stand."""
+    """How often each possible truth survives alone, in repeats with other seeds; under None, how often nothing does."""
     counts = dict.fromkeys(["printed", "corrected", "measured", None], 0)
     if verb == "law":
-        candidates, value = {role: norm(m).cdf for role, m in LAWS.items()}, lambda rng, size: truth + rng.standard_normal(size)
+        candidates = {role: norm(mean).cdf for role, mean in LAWS.items()}
     else:
-        candidates, value = dict(SHARES), lambda rng, size: rng.random(size) < truth
+        candidates = dict(SHARES)
     candidates["rivals"] = {"rival": candidates["rivals"]}
+
+    def value(rng, size):
+        return truth + rng.standard_normal(size) if verb == "law" else rng.random(size) < truth
+
     for seed in range(REPEATS):
         try:
             contest(verb, seed=seed, value=value, **candidates)
@@ -382,7 +395,7 @@ def plausible(hits):
 
 @pytest.mark.parametrize("verb, truths", [("law", LAWS), ("share", SHARES)])
 @pytest.mark.parametrize("role", ["printed", "corrected", "measured"])
-def test_whichever_candidate_is_true_survives_alone_with_probability_1_minus_alpha(monkeypatch, shown, verb, truths, role):
+def test_whichever_truth_is_true_survives_alone_with_probability_1_minus_alpha(monkeypatch, shown, verb, truths, role):
     monkeypatch.setattr(spdlib.claims, "ALPHA", LARGE)
     hits = survivors(verb, truths[role], shown)[role]
     assert plausible(hits) and hits < REPEATS  # a level that is never used up would be no level
@@ -461,7 +474,8 @@ def test_parameters_within_their_ranges_are_accepted():
 
 
 @pytest.mark.parametrize("value, low, high, kind", [
-    (0, 1, 10, "integers"), (11, 1, 10, "integers"), (2.0, 1, 10, "integers"), (True, 1, 10, "integers"), ("3", 1, 10, "integers"),
+    (0, 1, 10, "integers"), (11, 1, 10, "integers"), (2.0, 1, 10, "integers"), (True, 1, 10, "integers"),
+    ("3", 1, 10, "integers"),
     (float("nan"), 0.0, 1.0, "numbers"), (2.0, 0.0, 1.0, "numbers"), (None, 0.0, 1.0, "numbers"),
 ])
 def test_a_parameter_outside_its_range_is_refused_by_name(value, low, high, kind):
@@ -477,7 +491,8 @@ PAPERS = '[papers.TG]\ntitle = "Tangent Gaussian"\nclaims = 48\n[papers.SP]\ntit
 
 def entry(id, **fields):
     """A table of claims.toml."""
-    return f"[{id}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in ({"where": "Sec. 1"} | fields).items())
+    fields = {"where": "Sec. 1"} | fields
+    return f"[{id}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in fields.items())
 
 
 def theorem(label, text):
@@ -507,7 +522,8 @@ def make_book(tmp_path):
     def make(*entries, **chapters):
         (tmp_path / "claims.toml").write_text("\n".join([PAPERS, *entries]), encoding="utf-8")
         for stem, (theorems, outputs) in chapters.items():
-            write_chapter(tmp_path, stem.lstrip("c"), [theorem(*t) for t in theorems.items()], [{MIME: output} for output in outputs])
+            prose = [theorem(*labelled) for labelled in theorems.items()]
+            write_chapter(tmp_path, stem.removeprefix("c"), prose, [{MIME: output} for output in outputs])
         return tmp_path
     return make
 
@@ -518,15 +534,15 @@ def test_the_ledger_says_of_a_claim_what_was_displayed(make_book, tmp_path, show
         c.equal(1.0, printed=2.0, corrected=1.0, rivals={"half": 0.5})
         c.share(lambda rng, size: rng.random(size) < 0.3, printed=0.5, corrected=0.3, rivals={"none": 0.0})
     contest("bound", id="SP-12", printed=1, rivals={"half": 0.5})
-    prose = [theorem("TG-16", "Sensitivity is $1$."), theorem("TG-16-corrected", "It is $2$."), theorem("SP-12", "Clipped.")]
-    write_chapter(tmp_path, "05_sensitivity", prose, shown)
+    prose = {"TG-16": "It is $1$.", "TG-16-corrected": "It is $2$.", "SP-12": "Clipped."}
+    write_chapter(tmp_path, "05_sensitivity", [theorem(*labelled) for labelled in prose.items()], shown)
     rows = ledger(tmp_path)
     assert [row["id"] for row in rows] == ["SP-12", "TG-16"]  # the order of claims.toml
     summary = rows[1]["evidence"][1].pop("summary")
     assert "draws, Clopper–Pearson" in summary
     assert rows[1] == {
-        "id": "TG-16", "paper": "Tangent Gaussian", "where": "Sec. 1", "statement": "Sensitivity is $1$.", "verdict": "corrected",
-        "correction": "It is $2$.", "evidence": [{"kind": "exact", "summary": "1 numbers"}, {"kind": "monte-carlo"}],
+        "id": "TG-16", "paper": "Tangent Gaussian", "where": "Sec. 1", "statement": "It is $1$.",
+        "verdict": "corrected", "correction": "It is $2$.", "evidence": [{"kind": "exact", "summary": "1 numbers"}, {"kind": "monte-carlo"}],
         "rivals": ["half", "none"], "uses": [], "chapter": "05_sensitivity", "anchor": "TG-16",
     }
     assert (rows[0]["paper"], rows[0]["verdict"], rows[0]["uses"]) == ("This book", "holds", ["TG-16"])
@@ -563,7 +579,8 @@ def test_the_verdict_of_several_records_is_the_worst(make_book, verdicts, worst)
 
 
 def test_an_untested_claim_is_listed_as_such(make_book):
-    book = make_book(entry("TG-29", untested="The set is not public.", chapter="10_images"), c10_images=({"TG-29": "S"}, []))
+    listed = entry("TG-29", untested="The set is not public.", chapter="10_images")
+    book = make_book(listed, c10_images=({"TG-29": "S"}, []))
     (row,) = ledger(book)
     assert (row["verdict"], row["evidence"], row["chapter"], row["statement"]) == ("untested", [], "10_images", "S")
 
@@ -577,7 +594,7 @@ TESTED = ({"TG-16": "S"}, [record("TG-16")])
 
 
 @pytest.mark.parametrize("entries, chapters, message", [
-    ([entry("TG-16")], {"c05_a": TESTED, "c06_b": TESTED}, r"TG-16: tested in more than one chapter: \['05_a', '06_b'\]"),
+    ([entry("TG-16")], {"c05_a": TESTED, "c06_b": TESTED}, r"TG-16: tested in more than one .*\['05_a', '06_b'\]"),
     ([entry("TG-16"), entry("TG-17")], {"c05_a": TESTED}, "TG-17: neither tested in a chapter nor listed as untested"),
     ([], {"c05_a": TESTED}, r"\['TG-16'\]: tested in a chapter, but not listed"),
     pytest.param([entry("TG-16")], {"c05_a": ({}, [record("TG-16")])}, "TG-16: .*statement",
@@ -593,7 +610,8 @@ def rows(uses, **verdicts):
 
 
 def test_a_claim_rests_on_all_that_it_uses_directly_or_not():
-    below = rests_on(rows({"A": ["B", "C"], "B": ["D"], "C": ["D"], "D": ["E"], "E": [], "F": []}, D="fails", C="corrected", E="untested"))
+    uses = {"A": ["B", "C"], "B": ["D"], "C": ["D"], "D": ["E"], "E": [], "F": []}
+    below = rests_on(rows(uses, D="fails", C="corrected", E="untested"))
     assert below == {"A": ["C", "D", "E"], "B": ["D", "E"], "C": ["D", "E"], "D": ["E"], "E": [], "F": []}
 
 

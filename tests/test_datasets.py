@@ -137,7 +137,7 @@ def test_a_missing_array_is_named(tmp_path):
 ])
 def test_arrays_of_another_form_are_refused_with_what_was_found_and_expected(images, labels, tmp_path):
     write_medmnist(tmp_path, "octmnist", train_images=images, train_labels=labels)
-    with pytest.raises(ValueError, match=rf"octmnist.npz: images {images.dtype} .*labels {labels.dtype}.*expected are uint8"):
+    with pytest.raises(ValueError, match=rf"octmnist.npz: images {images.dtype} .*labels {labels.dtype}.*expected are"):
         load_medmnist("octmnist", tmp_path)
 
 

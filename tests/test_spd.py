@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from spdlib.spd import (LOG_MAX, LOG_MIN, SYMMETRY, distance_logeuclid, expm, invvecd, logm, matrix_size, mean_logeuclid, odot,
-                        ominus, oplus, powm, random_spd, vecd)
+from spdlib.spd import (LOG_MAX, LOG_MIN, SYMMETRY, distance_logeuclid, expm, invvecd, logm, matrix_size,
+                        mean_logeuclid, odot, ominus, oplus, powm, random_spd, vecd)
 
 close = dict(rtol=1e-10, atol=1e-10)
 properties = settings(max_examples=25, deadline=None, database=None, derandomize=True)
@@ -195,7 +195,9 @@ def test_a_number_of_coordinates_that_no_matrix_has_is_refused(d):
         invvecd(np.zeros((2, d)))
 
 
-@pytest.mark.parametrize("y, message", [(1.0, "y has 0 coordinates"), ([1, np.nan, 0], r"y\[1\] is nan"), ([True], "y has dtype bool")])
+@pytest.mark.parametrize("y, message", [
+    (1.0, "y has 0 coordinates"), ([1, np.nan, 0], r"y\[1\] is nan"), ([True], "y has dtype bool"),
+])
 def test_coordinates_that_are_none_are_refused(y, message):
     with pytest.raises(ValueError, match=message):
         invvecd(y)

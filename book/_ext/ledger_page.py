@@ -17,7 +17,7 @@ def totals(rows, papers):
     for prefix, paper in papers.items():
         verdicts = [row["verdict"] for row in rows if row["id"].startswith(prefix)]
         tally = ", ".join(f"{verdicts.count(word)} {plural}" for word, plural in TALLY.items() if word in verdicts)
-        yield f"- **{prefix}** {paper['title']}: {len(verdicts)} of {paper['claims']} claims reached{': ' * bool(tally)}{tally}."
+        yield f"- **{prefix}**, {paper['title']}. {len(verdicts)} of {paper['claims']} claims reached{': ' * bool(tally)}{tally}."
 
 
 def table_row(row, claim, shaky, verdicts):
@@ -25,10 +25,10 @@ def table_row(row, claim, shaky, verdicts):
     kinds = " ".join(dict.fromkeys(check["kind"] for check in row["evidence"]))
     links = [f'<a href="#ledger-{used}">{used}</a>' + f" (**{verdicts[used]}**)" * (used in shaky) for used in dict.fromkeys([*row["uses"], *shaky])]
     checks = "".join(f"<li>{check['kind']}: {html.escape(check['summary'])}</li>" for check in row["evidence"])
-    notes = [f"Untested: {claim['untested'].rstrip('.')}."] if "untested" in claim else []
+    notes = [f"Untested: {claim['untested'].rstrip('.')}. Whoever has it runs `{claim['command']}`."] if "untested" in claim else []
     notes += [f"Corrected: {{prf:ref}}`{row['id']}-corrected`."] if row["correction"] else []
     notes += [f"Rests on {', '.join(links)}."] if links else []
-    fold = f"<details><summary>Checks and rivals</summary><ul>{checks}</ul>Rivals rejected: {html.escape('; '.join(row['rivals']))}</details>"
+    fold = f"<details><summary>Checks and rivals</summary><ul>{checks}</ul>Rejected: {html.escape('; '.join(row['rivals']))}</details>"
     return f"""
 <tr id="ledger-{row['id']}" data-paper="{row['id'][:2]}" data-verdict="{row['verdict']}" data-evidence="{kinds}"><td>
 

@@ -1,0 +1,219 @@
+"""The site, in a browser that is cut off from all other hosts: `_build/html` where it is built, else one built for the test."""
+
+import functools
+import http.server
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.parse
+
+import pytest
+from conftest import CHAPTERS, ROOT
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+
+CHROMIUM = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+# What a page shows once its maths is set: TeX that is left, links, ids, and the width of its content.
+SHOWN = r"""async () => {
+  if (window.MathJax) await MathJax.startup.promise;
+  await document.fonts.ready;
+  const unset = [...document.querySelectorAll("article .math")].filter(node => !node.querySelector("mjx-container"));
+  const wrong = [...document.querySelectorAll("mjx-merror")];
+  const walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  const raw = [];
+  while (walk.nextNode()) {
+    const node = walk.currentNode;
+    if (/\\[([]|\$\$|\$\\|\\(frac|operatorname|mathrm)/.test(node.data) && !node.parentElement.closest("pre, code, script, style")) raw.push(node);
+  }
+  return {
+    tex: [...unset, ...wrong, ...raw].map(node => node.textContent.trim().slice(0, 80)),
+    links: [...document.querySelectorAll("a[href]")].map(link => link.href),
+    ids: [...document.querySelectorAll("[id]")].map(node => node.id),
+    images: [...document.images].filter(image => !image.hasAttribute("alt")).map(image => image.src),
+  };
+}"""
+
+
+def build(folder):
+    """Path of a site built from the recorded outputs into `folder`."""
+    jupyter_book = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
+    command = [*jupyter_book, "build", "--all", "-n", "-W", "--keep-going", "--path-output", folder, ROOT]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return folder / "_build/html"
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with playwright.sync_playwright() as engine:
+        executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+        try:
+            browser = engine.chromium.launch(executable_path=executable, args=CHROMIUM)
+        except playwright.Error as error:
+            pytest.skip(f"no browser is installed: {str(error).splitlines()[0]}")
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def site(browser, tmp_path_factory):
+    built = ROOT / "_build/html"
+    return built if (built / "ledger.json").exists() else build(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture(scope="session")
+def address(site):
+    """The site's address on a server of its own."""
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def visitor(browser):
+    """Makes a page as a new reader has it, with `faults`: what it logs, what does not load, what it wants from other hosts."""
+
+    def visitor(home, **options):
+        page = browser.new_context(**options).new_page()
+        page.faults = faults = []
+        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("requestfailed", lambda request: faults.append(f"{request.url} does not load: {request.failure}"))
+        page.on("response", lambda response: faults.append(f"{response.url}: {response.status}") if response.status >= 400 else None)
+        page.route(lambda url: not url.startswith((home, "data:", "blob:")), lambda route: route.abort())
+        return page
+
+    return visitor
+
+
+@pytest.fixture(scope="session")
+def visits(site, address, visitor):
+    """What each page of the site shows on a first visit: a dict from its path to a dict."""
+    shown = {}
+    for path in sorted(site.rglob("*.html")):
+        name = path.relative_to(site).as_posix()
+        if "_static" in name or name == "index.html":
+            continue
+        page = visitor(address)
+        page.goto(f"{address}/{name}")
+        shown[name] = page.evaluate(SHOWN)
+        page.set_viewport_size({"width": 390, "height": 844})
+        shown[name] |= {"width": page.evaluate("document.documentElement.scrollWidth"), "faults": page.faults}
+        page.context.close()
+    return shown
+
+
+def per_page(visits, key):
+    return {name: shown[key] for name, shown in visits.items() if shown[key]}
+
+
+def test_every_chapter_has_its_page_and_its_download(site, visits):
+    for chapter in CHAPTERS:
+        assert f"book/{chapter.stem}.html" in visits
+        assert any(link.endswith(f"/_sources/book/{chapter.name}") for link in visits[f"book/{chapter.stem}.html"]["links"])
+        assert (site / f"_sources/book/{chapter.name}").read_bytes() == chapter.read_bytes()
+
+
+def test_no_page_logs_an_error_or_asks_another_host(visits):
+    assert per_page(visits, "faults") == {}
+
+
+def test_all_maths_is_set(visits):
+    assert per_page(visits, "tex") == {}
+
+
+def test_every_image_has_alt_text(visits):
+    assert per_page(visits, "images") == {}
+
+
+def test_no_page_scrolls_sideways_on_a_phone(visits):
+    assert {name: shown["width"] for name, shown in visits.items() if shown["width"] > 390} == {}
+
+
+def test_every_internal_link_leads_somewhere(site, address, visits):
+    broken = []
+    for name, shown in visits.items():
+        for link in filter(lambda link: link.startswith(address), shown["links"]):
+            parts = urllib.parse.urlsplit(link)
+            path, fragment = parts.path.lstrip("/"), urllib.parse.unquote(parts.fragment)
+            known = fragment in ("", *visits[path]["ids"]) if path in visits else (site / path).is_file() and not fragment
+            broken += [] if known else [f"{name}: {link}"]
+    assert broken == []
+
+
+def test_no_id_stands_twice_on_the_ledger_page(visits):
+    ids = visits["book/18_ledger.html"]["ids"]
+    assert sorted(ids) == sorted(set(ids))
+
+
+def test_the_front_door_leads_to_the_introduction(address, visitor):
+    page = visitor(address)
+    page.goto(f"{address}/index.html")
+    page.wait_for_url("**/book/intro.html")
+
+
+@pytest.mark.parametrize("over", ["http", "file"])
+def test_the_ledger_filters_as_its_json_says(over, site, address, visitor):
+    home = {"http": address, "file": site.as_uri()}[over]
+    rows = json.loads((site / "ledger.json").read_text(encoding="utf-8"))
+    traits = [{"paper": {row["id"][:2]}, "verdict": {row["verdict"]}, "evidence": {check["kind"] for check in row["evidence"]}} for row in rows]
+    page = visitor(home)
+    page.goto(f"{home}/book/18_ledger.html")
+    assert page.evaluate(SHOWN)["tex"] == []
+
+    def shows(**wanted):
+        for name in ("paper", "verdict", "evidence"):
+            page.select_option(f"select[name={name}]", wanted.get(name, ""))
+        expected = [row["id"] for row, trait in zip(rows, traits) if all(value in trait[name] for name, value in wanted.items())]
+        visible = page.eval_on_selector_all(".ledger tbody tr", "rows => rows.filter(row => row.offsetHeight).map(row => row.id)")
+        assert visible == [f"ledger-{id}" for id in expected]
+        assert page.text_content(".ledger-filter output") == f"{len(expected)} of {len(rows)} claims shown"
+
+    shows()
+    options = {name: page.eval_on_selector_all(f"select[name={name}] option[value='']~option", "all => all.map(option => option.value)")
+               for name in ("paper", "verdict", "evidence")}
+    for name, values in options.items():
+        assert set().union(*(trait[name] for trait in traits)) <= set(values)
+        for value in values:
+            shows(**{name: value})
+    shows(verdict=rows[0]["verdict"], evidence=rows[0]["evidence"][0]["kind"])
+    page.select_option("select[name=paper]", "PP" if rows[0]["id"].startswith("TG") else "TG")
+    page.evaluate(f"location.hash = 'ledger-{rows[0]['id']}'")  # a link to a row that is hidden shows it
+    page.wait_for_selector(f"#ledger-{rows[0]['id']}", state="visible")
+    assert page.faults == []
+
+
+@pytest.mark.parametrize("over", ["http", "file"])
+def test_the_search_finds_a_word(over, site, address, visitor):
+    home = {"http": address, "file": site.as_uri()}[over]
+    page = visitor(home)
+    page.goto(f"{home}/book/intro.html")
+    assert page.locator(".search-button-field:visible, input[type=search]:visible").count() == 1
+    page.click(".search-button-field")
+    page.fill("input[type=search]:visible", "antipodal")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#search-results a[href*='05_sensitivity']")
+    page.wait_for_selector("#search-results p.search-summary:has-text('found')")
+    if over == "http":
+        assert "antipodal" in page.text_content("#search-results li:has(a[href*='05_sensitivity']) p.context")
+    assert page.faults == []
+
+
+def test_dark_mode_is_dark_and_stays(address, visitor):
+    page = visitor(address, color_scheme="light")
+    page.goto(f"{address}/book/intro.html")
+    brightness = "sum => getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0)"
+    assert page.evaluate(brightness) > 600
+    while page.get_attribute("html", "data-mode") != "dark":
+        page.locator(".theme-switch-button:visible").click()
+    assert page.evaluate(brightness) < 150
+    page.goto(f"{address}/book/18_ledger.html")
+    assert page.evaluate(brightness) < 150 and page.faults == []
