@@ -13,8 +13,10 @@ import pytest
 from conftest import CHAPTERS, ROOT
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+pytestmark = pytest.mark.xdist_group("site")  # one visit of the pages serves them all
 
-CHROMIUM = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+CHROMIUM = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 # What a page shows once its maths is set: TeX that is left, links, ids, and the width of its content.
 SHOWN = r"""async () => {
   if (window.MathJax) await MathJax.startup.promise;
@@ -34,6 +36,9 @@ SHOWN = r"""async () => {
     images: [...document.images].filter(image => !image.hasAttribute("alt")).map(image => image.src),
   };
 }"""
+# What stands on a phone in a box that neither holds it nor scrolls.
+CUT = """[...document.querySelectorAll("article .math, article pre, article table, article .output")].filter(node =>
+  node.scrollWidth > node.clientWidth + 1 && ["hidden", "clip"].includes(getComputedStyle(node).overflowX)).map(node => node.textContent.trim().slice(0, 80))"""
 
 
 def build(folder):
@@ -79,35 +84,36 @@ def address(site):
 
 @pytest.fixture(scope="session")
 def visitor(browser):
-    """Makes a page as a new reader has it, with `faults`: what it logs, what does not load, what it wants from other hosts."""
+    """Makes a page as a new reader has it, with `faults`: errors it logs, what does not load, what it wants from other hosts."""
 
-    def visitor(home, **options):
-        page = browser.new_context(**options).new_page()
+    def visitor(home, context=None, **options):
+        page = (context or browser.new_context(**options)).new_page()
         page.faults = faults = []
         page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("requestfailed", lambda request: faults.append(f"{request.url} does not load: {request.failure}"))
         page.on("response", lambda response: faults.append(f"{response.url}: {response.status}") if response.status >= 400 else None)
-        page.route(lambda url: not url.startswith((home, "data:", "blob:")), lambda route: route.abort())
+        page.on("request", lambda request: faults.append(request.url) if not request.url.startswith((home, "data:", "blob:")) else None)
         return page
 
     return visitor
 
 
 @pytest.fixture(scope="session")
-def visits(site, address, visitor):
+def visits(site, address, visitor, browser):
     """What each page of the site shows on a first visit: a dict from its path to a dict."""
-    shown = {}
+    shown, context = {}, browser.new_context()
     for path in sorted(site.rglob("*.html")):
         name = path.relative_to(site).as_posix()
         if "_static" in name or name == "index.html":
             continue
-        page = visitor(address)
+        page = visitor(address, context)
         page.goto(f"{address}/{name}")
         shown[name] = page.evaluate(SHOWN)
         page.set_viewport_size({"width": 390, "height": 844})
-        shown[name] |= {"width": page.evaluate("document.documentElement.scrollWidth"), "faults": page.faults}
-        page.context.close()
+        shown[name] |= {"width": page.evaluate("document.documentElement.scrollWidth"), "cut": page.evaluate(CUT), "faults": page.faults}
+        page.evaluate("localStorage.clear()")
+        page.close()
     return shown
 
 
@@ -134,8 +140,9 @@ def test_every_image_has_alt_text(visits):
     assert per_page(visits, "images") == {}
 
 
-def test_no_page_scrolls_sideways_on_a_phone(visits):
+def test_no_page_scrolls_sideways_or_cuts_off_a_formula_on_a_phone(visits):
     assert {name: shown["width"] for name, shown in visits.items() if shown["width"] > 390} == {}
+    assert per_page(visits, "cut") == {}
 
 
 def test_every_internal_link_leads_somewhere(site, address, visits):
