@@ -148,8 +148,7 @@ class claim:
         """
         from scipy.stats import binomtest
 
-        spans = {name: np.broadcast_to(p, 2) for name, p in self._candidates(**candidates).items()}
-        _no_nan(self.id, "a candidate", *spans.values())
+        spans = {name: self._interval(name, p) for name, p in self._candidates(**candidates).items()}
         n = self._draws(spans, lambda a, b: max(spans[a][0] - spans[b][1], spans[b][0] - spans[a][1]))
         draws = self._draw(event, self._generator(len(self.checks) + 1), n)
         if draws.dtype != bool:
@@ -166,8 +165,8 @@ class claim:
         for name, candidate in self._candidates(**candidates).items():
             reached_, candidate = np.broadcast_arrays(np.asarray(reached, float), np.asarray(candidate, float))
             _no_nan(self.id, name, reached_, candidate)
-            if not (candidate > 0).all():
-                raise ValueError(f"{self.id}: {name} is a bound of {candidate.min():g}; accepted are bounds > 0")
+            if not ((candidate > 0) & np.isfinite(candidate)).all():
+                raise ValueError(f"{self.id}: {name} is a bound of {candidate.min():g}; accepted are finite bounds > 0")
             ratio = (reached_ / candidate).max()
             survives = True if ratio <= 1 + ROUNDING else False if ratio >= 1 + SEPARATION else None
             results[name] = survives, f"reached {ratio:.3g} times it"
@@ -178,8 +177,8 @@ class claim:
         value = np.asarray(value, float)
         _no_nan(self.id, "value", value)
         results = {}
-        for name, (low, high) in self._candidates(**candidates).items():
-            _no_nan(self.id, name, low, high)
+        for name, span in self._candidates(**candidates).items():
+            low, high = self._interval(name, span)
             results[name] = bool((low <= value).all() and (value <= high).all()), f"wanted {_span((low, high))}"
         self._settle("experiment", f"read {_span((value.min(), value.max()))}", results)
 
@@ -189,9 +188,16 @@ class claim:
         candidates = {name: c for name, c in truths.items() if c is not None} | dict(rivals or {})
         if clash := set(truths) & set(rivals or {}):
             raise ValueError(f"{self.id}: a rival is called {clash.pop()!r}; that name is a possible truth's")
-        if len(candidates) < 2:
+        if len(candidates) < 2 or printed is None:
             raise Inconclusive(f"{self.id}: a single candidate is no contest; a check without a rival shows nothing")
         return candidates
+
+    def _interval(self, name, span):
+        low, high = np.broadcast_to(span, 2)
+        _no_nan(self.id, name, low, high)
+        if low > high:
+            raise ValueError(f"{self.id}: {name} is the interval {low:g} to {high:g}; accepted are (low, high)")
+        return low, high
 
     def _settle(self, evidence, summary, results):
         """Record the check if exactly one candidate survived, with certainty, and may be a truth."""
@@ -279,7 +285,7 @@ def _witness(difference, rng):
             continue
         if not ball.contains(0):  # false for a ball of NaN, which contains everything
             at = ", ".join(f"{symbol} = {value}" for symbol, value in point.items())
-            return f"{float(ball.mid()):.2g}" + (f" at {at}" if len(point) <= 4 else " at a rational point")
+            return f"{float(ball.mid()):.2g}" + (f" at {at}" if 0 < len(point) <= 4 else " at a rational point" if point else "")
     return None
 
 
@@ -393,8 +399,8 @@ def ledger(book):
         records = found.get(id, [])
         if len({chapter for chapter, _, _ in records}) > 1:
             raise ClaimError(f"{id}: tested in more than one chapter: {sorted({chapter for chapter, _, _ in records})}")
-        if not records and "untested" not in entry:
-            raise ClaimError(f"{id}: neither tested in a chapter nor listed as untested")
+        if bool(records) == ("untested" in entry):
+            raise ClaimError(f"{id}: " + ("tested, but listed as untested" if records else "neither tested in a chapter nor listed as untested"))
         chapter, texts = (records[0][0], records[0][2]) if records else (entry["chapter"], statements(pathlib.Path(book) / f"{entry['chapter']}.ipynb"))
         checks = [check for _, record, _ in records for check in record["checks"]]
         verdicts = [record["verdict"] for _, record, _ in records]

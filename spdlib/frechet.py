@@ -6,7 +6,7 @@ import numbers
 import numpy as np
 
 from .mechanisms import TangentGaussian
-from .spd import expm, invvecd, logm, vecd
+from .spd import _finite, _logm, expm, invvecd, logm, vecd
 
 EPS = np.finfo(float).eps
 
@@ -27,10 +27,10 @@ def clip_to_ball(y, radius):
 
     The *exact* norm of each row returned is at most `radius`, and all sums of rows are exact in float64: entries
     are cut, towards zero, to multiples of one power of two so large that n entries cannot outgrow 53 bits.
-    That moves a record by less than `√d n radius` times 2⁻⁵¹.
+    The cut moves a record by less than `√d n radius` times 2⁻⁵¹; one within (d + 8) 2⁻⁵² of the sphere goes as far inside.
     """
     _radius(radius)
-    y = np.asarray(y, float)
+    y = _finite(y, "y")
     n, d = y.shape
     largest = np.abs(y).max(axis=1, keepdims=True)
     unit = y / np.where(largest > 0, largest, 1)
@@ -66,6 +66,8 @@ class PrivateFrechetMean:
         TangentGaussian(1.0, epsilon, delta, calibration)  # refuses what it cannot keep, before there are data
         self.epsilon, self.delta, self.radius, self.calibration = epsilon, delta, float(radius), calibration
         self.center = None if center is None else np.array(center, float)
+        if center is not None:
+            _logm(self.center, "center")
         self.rng = None if rng is None else np.random.default_rng(rng)  # a seed must not give two fits the same noise
 
     def fit(self, X):
@@ -74,7 +76,7 @@ class PrivateFrechetMean:
         if log_X.ndim != 2 or len(log_X) == 0:
             raise ValueError(f"X has shape {np.shape(X)}; accepted is (n, k, k) with n ≥ 1")
         n, d = log_X.shape
-        center = np.zeros(d) if self.center is None else vecd(logm(self.center))
+        center = np.zeros(d) if self.center is None else vecd(_logm(self.center, "center"))
         if center.shape != (d,):
             raise ValueError(f"center has shape {self.center.shape}; accepted is {np.shape(X)[1:]}, as the records have")
         mechanism = TangentGaussian(frechet_sensitivity(n, self.radius), self.epsilon, self.delta, self.calibration)

@@ -17,23 +17,23 @@ LOG_MIN = math.log(np.finfo(float).tiny)
 
 def logm(X):
     """Matrix logarithm of SPD matrices, shape `(..., k, k)`. Raises ValueError where `X` is not SPD."""
-    eigenvalues, V = _eigh(X, "X", positive=True)
-    return _compose(np.log(eigenvalues), V)
+    return _logm(X, "X")
 
 
 def expm(S):
     """Matrix exponential of symmetric matrices, shape `(..., k, k)`, SPD.
 
-    Raises ValueError where an eigenvalue of `S` is outside [-708.3, 709.7], since the exponential would then
-    overflow, or vanish and be SPD no longer. Where the eigenvalues of one matrix spread over more than about 36,
-    the smallest ones of the exponential drown in the rounding of the largest.
+    Raises ValueError where that is no SPD matrix of float64: where an eigenvalue of `S` is outside [-708.3, 709.7], or
+    where those of one matrix spread so far, over about 33, that rounding may leave the smallest exponential negative.
     """
     eigenvalues, V = _eigh(S, "S")
-    outside = (eigenvalues[..., -1] > LOG_MAX) | (eigenvalues[..., 0] < LOG_MIN)
-    if outside.any():
-        index = _first(outside)
-        raise ValueError(f"S{_at(index)} has eigenvalues from {eigenvalues[index][0]:.6g} to {eigenvalues[index][-1]:.6g}; "
-                         f"its exponential is a float64 SPD matrix only within [{LOG_MIN:.1f}, {LOG_MAX:.1f}]")
+    low, high = eigenvalues[..., 0], eigenvalues[..., -1]
+    k = eigenvalues.shape[-1]
+    widest = -math.log(4 * k * np.finfo(float).eps) if k > 1 else math.inf
+    if (bad := (high > LOG_MAX) | (low < LOG_MIN) | (high - low > widest)).any():
+        index = _first(bad)
+        raise ValueError(f"S{_at(index)} has eigenvalues from {low[index]:.6g} to {high[index]:.6g}; float64 holds its "
+                         f"exponential as an SPD matrix within [{LOG_MIN:.1f}, {LOG_MAX:.1f}], spread over at most {widest:.1f}")
     return _compose(np.exp(eigenvalues), V)
 
 
@@ -73,12 +73,12 @@ def matrix_size(d):
 
 def oplus(X, Y):
     """Sum `Expm(Logm X + Logm Y)` of the vector space SPD(k) (Table 2), shape `(..., k, k)`."""
-    return expm(logm(X) + logm(Y))
+    return expm(logm(X) + _logm(Y, "Y"))
 
 
 def ominus(X, Y):
     """Difference `Expm(Logm X − Logm Y)` (Table 2), shape `(..., k, k)`."""
-    return expm(logm(X) - logm(Y))
+    return expm(logm(X) - _logm(Y, "Y"))
 
 
 def odot(a, X):
@@ -88,7 +88,7 @@ def odot(a, X):
 
 def distance_logeuclid(X, Y):
     """Log-Euclidean distance `‖Logm X − Logm Y‖_F` (eq. 6), shape `(...)`."""
-    return np.linalg.norm(logm(X) - logm(Y), axis=(-2, -1))
+    return np.linalg.norm(logm(X) - _logm(Y, "Y"), axis=(-2, -1))
 
 
 def mean_logeuclid(X):
@@ -105,9 +105,13 @@ def random_spd(n, k, r, rng):
     They lie within log-Euclidean distance `√k r` of the identity. `rng` is a `numpy.random.Generator` or a seed.
     """
     rng = np.random.default_rng(rng)
-    Q, R = np.linalg.qr(rng.standard_normal((n, k, k)))
-    Q *= np.sign(np.diagonal(R, axis1=-2, axis2=-1))[:, None, :]  # without this, Q is not Haar distributed
+    Q = np.linalg.qr(rng.standard_normal((n, k, k)))[0]  # Haar but for the signs of its columns, which cancel below
     return _compose(rng.uniform(math.exp(-r), math.exp(r), (n, k)), Q)
+
+
+def _logm(X, name):
+    eigenvalues, V = _eigh(X, name, positive=True)
+    return _compose(np.log(eigenvalues), V)
 
 
 def _eigh(A, name, positive=False):

@@ -311,9 +311,9 @@ def test_zeros_are_equal():
     contest("equal", value=np.zeros(3), printed=0, rivals={"1": 1})
 
 
-@pytest.mark.parametrize("bound", [0, -1, [1, 0]])
+@pytest.mark.parametrize("bound", [0, -1, [1, 0], np.inf])
 def test_a_bound_that_is_not_positive_is_refused(bound):
-    with pytest.raises(ValueError, match="printed is a bound of .*; accepted are bounds > 0"):
+    with pytest.raises(ValueError, match="printed is a bound of .*; accepted are finite bounds > 0"):
         contest("bound", value=[0.5, 0.5], printed=bound, rivals={"0.1": 0.1})
 
 
@@ -646,3 +646,9 @@ def test_a_claim_rests_on_all_that_it_uses_directly_or_not():
 def test_uses_that_go_round_or_nowhere_are_refused(uses, message):
     with pytest.raises(ClaimError, match=message):
         rests_on(rows(uses))
+
+
+@pytest.mark.parametrize("verb, value", [("share", lambda rng, size: rng.random(size) < 0.5), ("reads", 9.0)])
+def test_an_interval_the_wrong_way_round_is_refused(verb, value):
+    with pytest.raises(ValueError, match="printed is the interval 0.9 to 0.1"):
+        contest(verb, value=value, printed=(0.9, 0.1), rivals={"low": (0.0, 0.01)})

@@ -19,7 +19,7 @@ CHROMIUM = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgr
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 # What a page shows once its maths is set: TeX that is left, links, ids, and the width of its content.
 SHOWN = r"""async () => {
-  if (window.MathJax) await MathJax.startup.promise;
+  await window.MathJax?.startup?.promise;
   await document.fonts.ready;
   const unset = [...document.querySelectorAll("article .math")].filter(node => !node.querySelector("mjx-container"));
   const wrong = [...document.querySelectorAll("mjx-merror")];
