@@ -22,7 +22,7 @@ bench: $(READY)  ## speed beside that of peers, as ratios
 	.venv/peers/bin/python benchmarks/run.py
 
 clean:  ## remove what was built and the environment
-	rm -rf _build .venv spdlib.egg-info
+	rm -rf _build .venv .hypothesis spdlib.egg-info
 
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name it with make PYTHON=...")'

@@ -89,7 +89,7 @@ def record(path):
     import nbformat
 
     notebook = nbformat.read(path, 4)
-    nbclient.NotebookClient(notebook, timeout=600, record_timing=False, kernel_name="python3",
+    nbclient.NotebookClient(notebook, timeout=600, record_timing=False, coalesce_streams=True, kernel_name="python3",
                             resources={"metadata": {"path": str(ROOT / "book")}}).execute()
     notebook.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
                          "language_info": {"name": "python"}}

@@ -1,5 +1,7 @@
 """The README keeps its word: its Python runs, and what it names is there."""
 
+import base64
+import json
 import re
 
 from conftest import ROOT
@@ -25,3 +27,10 @@ def test_its_make_targets_exist():
 def test_its_files_exist():
     named = re.findall(r"\bbook/[\w./]+\.\w+", README)
     assert named and all((ROOT / path).exists() for path in named)
+
+
+def test_its_picture_is_the_figure_of_the_chapter_it_names():
+    chapter = json.loads((ROOT / "book/17_release.ipynb").read_text(encoding="utf-8"))
+    figures = [output["data"]["image/png"] for cell in chapter["cells"] for output in cell.get("outputs", ())
+               if "image/png" in output.get("data", {})]
+    assert (ROOT / "book/_static/readme.png").read_bytes() in map(base64.b64decode, figures)

@@ -1,5 +1,6 @@
 """Sphinx hook: fills the markers of the ledger's page from the recorded outputs at each build, and writes ledger.json."""
 
+import collections
 import html
 import json
 import pathlib
@@ -24,11 +25,12 @@ def table_row(row, claim, shaky, verdicts):
     """A claim as a row: raw HTML around MyST, which the blank lines separate. `shaky` is what it rests on that does not hold."""
     kinds = " ".join(dict.fromkeys(check["kind"] for check in row["evidence"]))
     links = [f'<a href="#ledger-{used}">{used}</a>' + f" (**{verdicts[used]}**)" * (used in shaky) for used in dict.fromkeys([*row["uses"], *shaky])]
-    checks = "".join(f"<li>{check['kind']}: {html.escape(check['summary'])}</li>" for check in row["evidence"])
+    checks = collections.Counter(f"{check['kind']}: {html.escape(check['summary'])}" for check in row["evidence"])
+    items = "".join(f"<li>{text}{f', {count} times' * (count > 1)}</li>" for text, count in checks.items())
     notes = [f"Untested: {claim['untested'].rstrip('.')}. Whoever has it runs `{claim['command']}`."] if "untested" in claim else []
     notes += [f"Corrected: {{prf:ref}}`{row['id']}-corrected`."] if row["correction"] else []
     notes += [f"Rests on {', '.join(links)}."] if links else []
-    fold = f"<details><summary>Checks and rivals</summary><ul>{checks}</ul>Rejected: {html.escape('; '.join(row['rivals']))}</details>"
+    fold = f"<details><summary>Checks and rivals</summary><ul>{items}</ul>Rejected: {html.escape('; '.join(row['rivals']))}</details>"
     return f"""
 <tr id="ledger-{row['id']}" data-paper="{row['id'][:2]}" data-verdict="{row['verdict']}" data-evidence="{kinds}"><td>
 
