@@ -11,7 +11,7 @@ book: $(READY)  ## check every chapter and claim, then build the site
 	$(RUN) book/build.py site
 
 test: book  ## the same, then the unit, property, peer, guard, break and browser tests
-	$(RUN) -m pytest -n auto tests
+	$(RUN) -m pytest -n auto --dist loadgroup tests
 
 accept: $(READY)  ## run chapters and record their outputs: make accept [CH=06]
 	$(RUN) book/build.py accept $(CH)

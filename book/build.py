@@ -99,13 +99,16 @@ def record(path):
 
 
 def site():
-    """Write ledger.json and build the site from the recorded outputs."""
-    from spdlib.claims import ledger
-
-    rows = ledger(ROOT / "book")
-    (BUILD / "ledger.json").write_text(json.dumps(rows, indent=1, ensure_ascii=False))
+    """Build the site from the recorded outputs, the ledger within it; any warning is an error."""
+    print("building the site", flush=True)
+    jupyter_book = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build"]
+    done = subprocess.run([*jupyter_book, "--all", "-n", "-W", "--keep-going", "."], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stdout[-2000:] + done.stderr[-6000:])
+    rows = json.loads((BUILD / "html/ledger.json").read_text(encoding="utf-8"))
     count = {word: sum(row["verdict"] == word for row in rows) for word in ("holds", "corrected", "fails", "untested")}
     print(f"{len(rows)} claims: {count['holds']} hold, {count['corrected']} corrected, {count['fails']} fail, {count['untested']} untested")
+    print(f"the book: {BUILD / 'html/index.html'}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from docutils import nodes
 
 
 def renumber(app, env):
-    """Put the file's number first in every number of the chapter: sections, figures and theorems. No page to write again."""
+    """Put the number of the file first in every number of its chapter: sections, figures and theorems."""
     for page, sections in env.toc_secnumbers.items():
         match = re.search(r"(?:^|/)(\d+)_", page)
         if not match:
@@ -17,7 +17,7 @@ def renumber(app, env):
                                     for kind, numbers in env.toc_fignumbers.get(page, {}).items()}
         for node in [env.titles[page], *env.tocs[page].findall(nodes.reference)]:
             node["secnumber"] = [chapter, *node["secnumber"][1:]]
-    return []
+    return []  # no other page to write
 
 
 def setup(app):
