@@ -1,4 +1,4 @@
-"""The site, in a browser that is cut off from all other hosts: `_build/html` where it is built, else one built for the test."""
+"""The site in a browser that is cut off from all other hosts: `_build/html`, or one built for the test."""
 
 import functools
 import http.server
@@ -15,37 +15,41 @@ from conftest import CHAPTERS, ROOT
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 pytestmark = pytest.mark.xdist_group("site")  # one visit of the pages serves them all
 
-CHROMIUM = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
-# What a page shows once its maths is set: TeX that is left, links, ids, and the width of its content.
+CHROMIUM = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+            "--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+# What a page shows once its maths is set: TeX that is left, links, ids, images without alt text.
 SHOWN = r"""async () => {
   await window.MathJax?.startup?.promise;
   await document.fonts.ready;
-  const unset = [...document.querySelectorAll("article .math")].filter(node => !node.querySelector("mjx-container"));
-  const wrong = [...document.querySelectorAll("mjx-merror")];
+  const all = selector => [...document.querySelectorAll(selector)];
+  const unset = all("article .math").filter(node => !node.querySelector("mjx-container"));
   const walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
   const raw = [];
   while (walk.nextNode()) {
-    const node = walk.currentNode;
-    if (/\\[([]|\$\$|\$\\|\\(frac|operatorname|mathrm)/.test(node.data) && !node.parentElement.closest("pre, code, script, style")) raw.push(node);
+    const {data, parentElement} = walk.currentNode;
+    const tex = /\\[([]|\$\$|\$\\|\\(frac|operatorname|mathrm)/.test(data);
+    if (tex && !parentElement.closest("pre, code, script, style")) raw.push(parentElement);
   }
   return {
-    tex: [...unset, ...wrong, ...raw].map(node => node.textContent.trim().slice(0, 80)),
-    links: [...document.querySelectorAll("a[href]")].map(link => link.href),
-    ids: [...document.querySelectorAll("[id]")].map(node => node.id),
-    images: [...document.images].filter(image => !image.hasAttribute("alt")).map(image => image.src),
+    tex: [...unset, ...all("mjx-merror"), ...raw].map(node => node.textContent.trim().slice(0, 80)),
+    links: all("a[href]").map(link => link.href),
+    ids: all("[id]").map(node => node.id),
+    images: all("img:not([alt])").map(image => image.src),
   };
 }"""
-# What stands on a phone in a box that neither holds it nor scrolls.
-CUT = """[...document.querySelectorAll("article .math, article pre, article table, article .output")].filter(node =>
-  node.scrollWidth > node.clientWidth + 1 && ["hidden", "clip"].includes(getComputedStyle(node).overflowX)).map(node => node.textContent.trim().slice(0, 80))"""
+# What stands in a box that neither holds it nor scrolls.
+CUT = """[...document.querySelectorAll("article .math, article pre, article table, article .output")]
+  .filter(node => node.scrollWidth > node.clientWidth + 1 && /hidden|clip/.test(getComputedStyle(node).overflowX))
+  .map(node => node.textContent.trim().slice(0, 80))"""
+BRIGHTNESS = """() => getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).slice(0, 3)
+  .reduce((sum, part) => sum + +part, 0)"""
 
 
 def build(folder):
     """Path of a site built from the recorded outputs into `folder`."""
-    jupyter_book = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
-    command = [*jupyter_book, "build", "--all", "-n", "-W", "--keep-going", "--path-output", folder, ROOT]
-    done = subprocess.run(command, capture_output=True, text=True)
+    jupyter_book = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build"]
+    options = ["--all", "-n", "-W", "--keep-going", "--path-output", folder]
+    done = subprocess.run([*jupyter_book, *options, ROOT], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return folder / "_build/html"
 
@@ -53,9 +57,9 @@ def build(folder):
 @pytest.fixture(scope="session")
 def browser():
     with playwright.sync_playwright() as engine:
-        executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+        installed = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
         try:
-            browser = engine.chromium.launch(executable_path=executable, args=CHROMIUM)
+            browser = engine.chromium.launch(executable_path=installed, args=CHROMIUM)
         except playwright.Error as error:
             pytest.skip(f"no browser is installed: {str(error).splitlines()[0]}")
         yield browser
@@ -84,16 +88,19 @@ def address(site):
 
 @pytest.fixture(scope="session")
 def visitor(browser):
-    """Makes a page as a new reader has it, with `faults`: errors it logs, what does not load, what it wants from other hosts."""
+    """Makes a page as a new reader has it; `faults` are errors, what does not load and what it asks of other hosts."""
 
     def visitor(home, context=None, **options):
+        def stranger(request):
+            return not request.url.startswith((home, "data:", "blob:"))
+
         page = (context or browser.new_context(**options)).new_page()
         page.faults = faults = []
-        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+        page.on("console", lambda message: message.type == "error" and faults.append(message.text))
         page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("requestfailed", lambda request: faults.append(f"{request.url} does not load: {request.failure}"))
-        page.on("response", lambda response: faults.append(f"{response.url}: {response.status}") if response.status >= 400 else None)
-        page.on("request", lambda request: faults.append(request.url) if not request.url.startswith((home, "data:", "blob:")) else None)
+        page.on("request", lambda request: stranger(request) and faults.append(request.url))
+        page.on("requestfailed", lambda request: faults.append(f"{request.url}: {request.failure}"))
+        page.on("response", lambda response: response.ok or faults.append(f"{response.url}: {response.status}"))
         return page
 
     return visitor
@@ -125,8 +132,8 @@ def per_page(visits, key):
 
 def test_every_chapter_has_its_page_and_its_download(site, visits):
     for chapter in CHAPTERS:
-        assert f"book/{chapter.stem}.html" in visits
-        assert any(link.endswith(f"/_sources/book/{chapter.name}") for link in visits[f"book/{chapter.stem}.html"]["links"])
+        links = visits[f"book/{chapter.stem}.html"]["links"]
+        assert any(link.endswith(f"/_sources/book/{chapter.name}") for link in links)
         assert (site / f"_sources/book/{chapter.name}").read_bytes() == chapter.read_bytes()
 
 
@@ -156,8 +163,9 @@ def test_every_internal_link_leads_somewhere(site, address, visits):
         for link in filter(lambda link: link.startswith(address), shown["links"]):
             parts = urllib.parse.urlsplit(link)
             path, fragment = parts.path.lstrip("/"), urllib.parse.unquote(parts.fragment)
-            known = fragment in ("", *visits[path]["ids"]) if path in visits else (site / path).is_file() and not fragment
-            broken += [] if known else [f"{name}: {link}"]
+            ids = visits[path]["ids"] if path in visits else []
+            if not (site / path).is_file() or fragment and fragment not in ids:
+                broken.append(f"{name}: {link}")
     assert broken == []
 
 
@@ -176,30 +184,31 @@ def test_the_front_door_leads_to_the_introduction(address, visitor):
 def test_the_ledger_filters_as_its_json_says(over, site, address, visitor):
     home = {"http": address, "file": site.as_uri()}[over]
     rows = json.loads((site / "ledger.json").read_text(encoding="utf-8"))
-    traits = [{"paper": {row["id"][:2]}, "verdict": {row["verdict"]}, "evidence": {check["kind"] for check in row["evidence"]}} for row in rows]
+    traits = [{"paper": {row["id"][:2]}, "verdict": {row["verdict"]}, "evidence": {e["kind"] for e in row["evidence"]}}
+              for row in rows]
     page = visitor(home)
     page.goto(f"{home}/book/18_ledger.html")
     assert page.evaluate(SHOWN)["tex"] == []
 
     def shows(**wanted):
-        for name in ("paper", "verdict", "evidence"):
+        for name in options:
             page.select_option(f"select[name={name}]", wanted.get(name, ""))
-        expected = [row["id"] for row, trait in zip(rows, traits) if all(value in trait[name] for name, value in wanted.items())]
-        visible = page.eval_on_selector_all(".ledger tbody tr", "rows => rows.filter(row => row.offsetHeight).map(row => row.id)")
-        assert visible == [f"ledger-{id}" for id in expected]
+        expected = [f"ledger-{row['id']}" for row, trait in zip(rows, traits)
+                    if all(value in trait[name] for name, value in wanted.items())]
+        assert [row.get_attribute("id") for row in page.locator(".ledger tbody tr:visible").all()] == expected
         assert page.text_content(".ledger-filter output") == f"{len(expected)} of {len(rows)} claims shown"
 
-    shows()
-    options = {name: page.eval_on_selector_all(f"select[name={name}] option[value='']~option", "all => all.map(option => option.value)")
+    options = {name: page.eval_on_selector_all(f"select[name={name}] option", "all => all.slice(1).map(o => o.value)")
                for name in ("paper", "verdict", "evidence")}
+    shows()
     for name, values in options.items():
         assert set().union(*(trait[name] for trait in traits)) <= set(values)
         for value in values:
             shows(**{name: value})
     shows(verdict=rows[0]["verdict"], evidence=rows[0]["evidence"][0]["kind"])
     page.select_option("select[name=paper]", "PP" if rows[0]["id"].startswith("TG") else "TG")
-    page.evaluate(f"location.hash = 'ledger-{rows[0]['id']}'")  # a link to a row that is hidden shows it
-    page.wait_for_selector(f"#ledger-{rows[0]['id']}", state="visible")
+    page.evaluate(f"location.hash = 'ledger-{rows[0]['id']}'")
+    page.wait_for_selector(f"#ledger-{rows[0]['id']}", state="visible")  # a link to a hidden row shows it
     assert page.faults == []
 
 
@@ -222,10 +231,9 @@ def test_the_search_finds_a_word(over, site, address, visitor):
 def test_dark_mode_is_dark_and_stays(address, visitor):
     page = visitor(address, color_scheme="light")
     page.goto(f"{address}/book/intro.html")
-    brightness = "sum => getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0)"
-    assert page.evaluate(brightness) > 600
+    assert page.evaluate(BRIGHTNESS) > 600
     while page.get_attribute("html", "data-mode") != "dark":
         page.locator(".theme-switch-button:visible").click()
-    assert page.evaluate(brightness) < 150
+    assert page.evaluate(BRIGHTNESS) < 150
     page.goto(f"{address}/book/18_ledger.html")
-    assert page.evaluate(brightness) < 150 and page.faults == []
+    assert page.evaluate(BRIGHTNESS) < 150 and page.faults == []

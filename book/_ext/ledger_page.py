@@ -37,7 +37,7 @@ def table_row(row, claim, shaky, verdicts):
     fold = f"<details><summary>Checks and rivals</summary><ul>{items}</ul>Rejected: {rivals}</details>"
     uses = [f'<a href="#ledger-{used}">{used}</a>{f" (**{verdicts[used]}**)" * (used in shaky)}'
             for used in dict.fromkeys([*row["uses"], *shaky])]
-    notes = [f"Untested: {claim['untested']} Whoever has it runs `{claim['command']}`."] if "untested" in claim else []
+    notes = [f"Untested: {claim['untested']}; whoever has it runs `{claim['command']}`."] if "untested" in claim else []
     notes += [f"Corrected: {{prf:ref}}`{id}-corrected`."] if row["correction"] else []
     notes += [f"Rests on {', '.join(uses)}."] if uses else []
     return f"""
@@ -51,7 +51,7 @@ def table_row(row, claim, shaky, verdicts):
 
 {' '.join(notes)}
 
-{fold * bool(checks)}</td><td>{'<br>'.join([f'<span class="verdict verdict-{verdict}">{verdict}</span>', *kinds])}</td></tr>
+{fold * bool(checks)}</td><td><span class="verdict verdict-{verdict}">{verdict}</span><br>{'<br>'.join(kinds)}</td></tr>
 """
 
 

@@ -4,5 +4,6 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
 // An excerpt begins at the article, not at the buttons above it.
 document.addEventListener("DOMContentLoaded", () => {
   const htmlToText = Search.htmlToText;
-  Search.htmlToText = (page, anchor) => htmlToText(page.replace(/<div class="bd-header-article[^]*?(?=<article)/, ""), anchor);
+  const buttons = /<div class="bd-header-article[^]*?(?=<article)/;
+  Search.htmlToText = (page, anchor) => htmlToText(page.replace(buttons, ""), anchor);
 });
