@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -101,6 +102,7 @@ def record(path):
 def site():
     """Build the site from the recorded outputs, the ledger within it; any warning is an error."""
     print("building the site", flush=True)
+    shutil.rmtree(BUILD / "html", ignore_errors=True)  # no page of a chapter that is gone
     jupyter_book = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build"]
     done = subprocess.run([*jupyter_book, "--all", "-n", "-W", "--keep-going", "."], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:

@@ -6,9 +6,7 @@ import numbers
 import numpy as np
 
 from .mechanisms import TangentGaussian
-from .spd import _finite, _logm, expm, invvecd, logm, vecd
-
-EPS = np.finfo(float).eps
+from .spd import EPS, _finite, _logm, expm, invvecd, logm, vecd
 
 
 def frechet_sensitivity(n, radius):

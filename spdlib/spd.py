@@ -2,8 +2,8 @@
 
 Arrays of matrices have shape `(..., k, k)`, coordinates have shape `(..., d)` with `d = k(k+1)/2`. Everything is
 computed in float64. A matrix counts as symmetric if it differs from its transpose by at most `SYMMETRY` times its
-largest entry; the mean of the two is used. It counts as positive definite if its smallest computed eigenvalue is
-positive. Equation numbers are those of Utpala, Vepakomma and Miolane (2023).
+largest entry; the mean of the two is used. It counts as positive definite if its smallest computed eigenvalue exceeds
+k 2⁻⁵² times the largest: below that it is rounding, and its sign an accident. Equation numbers are those of Utpala, Vepakomma and Miolane (2023).
 """
 
 import math
@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 SYMMETRY = 1e-10
+EPS = np.finfo(float).eps
 LOG_MAX = math.log(np.finfo(float).max)
 LOG_MIN = math.log(np.finfo(float).tiny)
 
@@ -29,7 +30,7 @@ def expm(S):
     eigenvalues, V = _eigh(S, "S")
     low, high = eigenvalues[..., 0], eigenvalues[..., -1]
     k = eigenvalues.shape[-1]
-    widest = -math.log(4 * k * np.finfo(float).eps) if k > 1 else math.inf
+    widest = -math.log(4 * k * EPS) if k > 1 else math.inf
     if (bad := (high > LOG_MAX) | (low < LOG_MIN) | (high - low > widest)).any():
         index = _first(bad)
         raise ValueError(f"S{_at(index)} has eigenvalues from {low[index]:.6g} to {high[index]:.6g}; float64 holds its "
@@ -117,10 +118,11 @@ def _logm(X, name):
 def _eigh(A, name, positive=False):
     """Eigenvalues in ascending order and eigenvectors of a batch; the one place where matrices are decomposed."""
     eigenvalues, V = np.linalg.eigh(_symmetric(A, name))
-    if positive and (bad := eigenvalues[..., 0] <= 0).any():
+    floor = eigenvalues.shape[-1] * EPS * np.maximum(eigenvalues[..., -1], 0)
+    if positive and (bad := eigenvalues[..., 0] <= floor).any():
         index = _first(bad)
-        raise ValueError(f"{name}{_at(index)} is not positive definite: "
-                         f"its smallest eigenvalue is {eigenvalues[index][0]:.6g}; it must be positive")
+        raise ValueError(f"{name}{_at(index)} is not positive definite: its smallest eigenvalue is "
+                         f"{eigenvalues[index][0]:.6g}; it must exceed {floor[index]:.6g}, the rounding of the largest")
     return eigenvalues, V
 
 

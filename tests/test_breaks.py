@@ -15,9 +15,22 @@ from conftest import CHAPTERS, ROOT
 # name: (module, what stands there, what the fault makes of it, chapter that catches it, claim that catches it)
 BREAKS = {
     "√2 dropped from vecd": ("spd", "math.sqrt(2) * S[..., rows, columns]", "S[..., rows, columns]", "01", "TG-05"),
+    "logarithm to the base 2": ("spd", "_compose(np.log(eigenvalues), V)", "_compose(np.log2(eigenvalues), V)", "01", "TG-01"),
+    "⊖ is ⊕": ("spd", 'expm(logm(X) - _logm(Y, "Y"))', 'expm(logm(X) + _logm(Y, "Y"))', "01", "TG-01"),
+    "mean over n − 1": ("spd", "expm(L.mean(axis=-3))", "expm(L.sum(axis=-3) / max(L.shape[-3] - 1, 1))", "01", "TG-03"),
     "σ halved": ("mechanisms", "return y + self.sigma *", "return y + self.sigma / 2 *", "06", "TG-17"),
+    "σ 10% small": ("mechanisms", "return y + self.sigma *", "return y + self.sigma * 0.9 *", "06", "TG-17"),
+    "uniform noise": ("mechanisms", ".standard_normal(y.shape)", ".uniform(-3**0.5, 3**0.5, y.shape)", "06", "TG-17"),
+    "σ without its 2": ("calibration", "math.sqrt(2 * math.log(1.25 / delta))", "math.sqrt(math.log(1.25 / delta))", "06", "TG-17"),
+    "δ without its second term": ("calibration", "math.log(_mills(x) - _mills(x + mu))", "math.log(_mills(x))", "03", "TG-11"),
     "n − 1 for n in the sensitivity": ("frechet", "return 2 * radius / n *", "return 2 * radius / (n - 1) *", "05", "TG-16"),
+    "r for 2r in the sensitivity": ("frechet", "return 2 * radius / n *", "return radius / n *", "05", "TG-16"),
+    "the sensitivity of twice the records": ("frechet", "frechet_sensitivity(n, self.radius)", "frechet_sensitivity(2 * n, self.radius)", "06", "TG-17"),
+    "the centre forgotten": ("frechet", "clip_to_ball(log_X - center,", "clip_to_ball(log_X,", "05", "TG-16"),
     "no clipping": ("frechet", "y = np.where(outside, ", "y = np.where(False, ", "05", "TG-16"),
+    "+η dropped": ("descriptors", " + eta * np.eye(k)", "", "09", "TG-25"),
+    "one kernel entry changed": ("descriptors", "SOBEL = np.array([1, 2, 1])", "SOBEL = np.array([1, 2, 0])", "09", "TG-27"),
+    "second derivatives not divided": ("descriptors", "np.array([1, 4, 6, 4, 1]) / 32", "np.array([1, 4, 6, 4, 1]) / 16", "09", "TG-27"),
 }
 CLAIM_ERRORS = {"Inconclusive", "VerdictDiffers", "ClaimError"}
 
