@@ -10,7 +10,7 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from pyriemann.utils.mean import mean_logeuclid as peer_mean  # noqa: E402
+from pyriemann.geometry.mean import mean_logeuclid as peer_mean  # noqa: E402
 
 from spdlib.spd import mean_logeuclid, random_spd  # noqa: E402
 

@@ -22,7 +22,7 @@ def draw(rng, low, high):
     return float(f"{math.exp(rng.uniform(math.log(low), math.log(high))) if 0 < low < high / 10 else rng.uniform(low, high):.4g}")
 
 
-@pytest.mark.parametrize("draws", [1, 2])
+@pytest.mark.parametrize("draws", [1, 2, 3])
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.stem)
 def test_verdicts_stand_at_random_parameters(chapter, draws, run_chapter):
     rng = random.Random(f"{chapter.stem} {draws}")
