@@ -17,6 +17,8 @@ BREAKS = {
     "√2 dropped from vecd": ("spd", "math.sqrt(2) * S[..., rows, columns]", "S[..., rows, columns]", "01", "TG-05"),
     "logarithm to the base 2": ("spd", "_compose(np.log(eigenvalues), V)", "_compose(np.log2(eigenvalues), V)", "01", "TG-01"),
     "⊖ is ⊕": ("spd", 'expm(logm(X) - _logm(Y, "Y"))', 'expm(logm(X) + _logm(Y, "Y"))', "01", "TG-01"),
+    "√2 dropped from invvecd": ("spd", "= y[..., k:] / math.sqrt(2)", "= y[..., k:]", "02", "TG-10"),
+    "⊕ is a congruence": ("spd", 'expm(logm(X) + _logm(Y, "Y"))', "powm(X, 0.5) @ Y @ powm(X, 0.5)", "02", "TG-07"),
     "mean over n − 1": ("spd", "expm(L.mean(axis=-3))", "expm(L.sum(axis=-3) / max(L.shape[-3] - 1, 1))", "01", "TG-03"),
     "σ halved": ("mechanisms", "return y + self.sigma *", "return y + self.sigma / 2 *", "06", "TG-17"),
     "σ 10% small": ("mechanisms", "return y + self.sigma *", "return y + self.sigma * 0.9 *", "06", "TG-17"),
