@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from .calibration import sigma_analytic, sigma_classical
-from .spd import expm, invvecd, logm, vecd
+from .spd import _finite, expm, invvecd, logm, vecd
 
 SIGMA = {"analytic": sigma_analytic, "classical": sigma_classical}
 
@@ -25,12 +25,12 @@ class TangentGaussian:
         self.mu = math.nextafter(sensitivity / self.sigma, math.inf)  # a larger mu promises less
 
     def perturb(self, y, rng=None):
-        """Coordinates `y` of shape `(..., d)` with fresh noise, same shape.
+        """Coordinates `y` of shape `(..., d)` with fresh noise, same shape. ValueError where `y` is not finite.
 
         `rng` is a `numpy.random.Generator` or a seed; None takes fresh entropy from the system. NumPy's generators are
         not cryptographic, and float64 noise is not proof against an attack on its low-order bits (Mironov 2012).
         """
-        y = np.asarray(y, float)
+        y = _finite(y, "y")
         return y + self.sigma * np.random.default_rng(rng).standard_normal(y.shape)
 
     def release(self, M, rng=None):

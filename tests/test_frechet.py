@@ -278,6 +278,17 @@ def test_a_release_under_much_noise_is_spd_or_refused():
             assert np.linalg.eigvalsh(mechanism.release(np.eye(3), seed))[0] > 0
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_coordinates_that_are_not_finite_are_not_released(bad):
+    with pytest.raises(ValueError, match=r"y\[1\] is"):
+        TangentGaussian(0.2, 0.5, 1e-5).perturb([0.0, bad, 1.0], 0)
+
+
+def test_an_outlier_that_float64_cannot_tell_from_a_singular_matrix_is_refused():
+    with pytest.raises(ValueError, match=r"X\[0\] is not positive definite"):
+        PrivateFrechetMean(1.0, 1e-5, 2.0).fit([np.diag([1e-200, 1, 1e200]), np.eye(3)])
+
+
 def test_a_mechanism_without_a_seed_has_fresh_noise():
     mechanism = TangentGaussian(0.2, 0.5, 1e-5)
     assert not np.array_equal(mechanism.perturb(np.zeros(3)), mechanism.perturb(np.zeros(3)))
