@@ -1,4 +1,4 @@
-"""Noise of the Gaussian mechanism and what it buys: sigma, (epsilon, delta) and mu, each rounded to the safe side.
+"""Scales of noise and what they buy: sigma, (epsilon, delta) and mu, each rounded to the safe side.
 
 A query of sensitivity Delta under noise N(0, sigma^2 I) has mu = Delta / sigma, and is (epsilon, delta)-DP exactly when
 
@@ -7,6 +7,15 @@ A query of sensitivity Delta under noise N(0, sigma^2 I) has mu = Delta / sigma,
 (Balle and Wang 2018, Theorem 8; the paper's Theorem 2.2 with the sign inside the second Phi repaired). With
 x = epsilon/mu - mu/2, y = x + mu and Mills' ratio R(t) = Phi(-t)/phi(t), the two terms are phi(x) R(x) and phi(x) R(y),
 because y^2 - x^2 = 2 epsilon. So the right side is phi(x) (R(x) - R(y)): no power of e is left to overflow or cancel.
+
+Under noise of density exp(-|x|/s) on R^d, the "l2 mechanism" (Joseph, Kulesza and Yu 2025), the worst shift is as long
+as Delta. With alpha = Delta/2s the privacy loss is then 2 alpha cos(phi), bounded, and phi on [0, pi] has the density
+
+    w(phi) = e^(alpha cos(phi)) sin(phi)^(d-2) (sin(phi)^2 + r) / z,       r = (d-1) K_(v+1)(alpha) / (alpha K_v(alpha)),
+
+where v = d/2 - 1 and z = sqrt(pi) (2/alpha)^v Gamma(v + 1/2) (d-1) / (alpha^2 K_v(alpha)): elliptic coordinates about
+the two foci, and the Wronskian of I_v and K_v. So delta is the integral of w (1 - e^(epsilon - 2 alpha cos(phi))) over
+the phi where that is positive. For d = 1 it is 1 - e^(epsilon/2 - alpha).
 """
 
 import math
@@ -14,7 +23,7 @@ import numbers
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import erfcx
+from scipy.special import erfcx, kve
 
 TINY, HUGE = math.ulp(0.0), float(np.finfo(float).max)
 
@@ -27,6 +36,7 @@ SLACK = 1e-10
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 _NODES, _WEIGHTS = (1 + _NODES) / 2, _WEIGHTS / 2
+_L2_NODES, _L2_WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
 def _checked(name, value, low, high, accepted, also=None):
@@ -53,6 +63,12 @@ def _delta(value):
     return _checked("delta", value, 1e-300, 0.5, "a number from 1e-300 to 1/2")
 
 
+def _dimension(value):
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 1 <= value <= 5050:
+        raise ValueError(f"d: got {value!r}; accepted: an integer from 1 to 5050 (k = 100)")
+    return int(value)
+
+
 def _mills(t):
     """Mills' ratio R(t) = Phi(-t)/phi(t), the shape of t."""
     return math.sqrt(math.pi / 2) * erfcx(math.sqrt(0.5) * t)
@@ -73,9 +89,9 @@ def _log_delta(x, mu):
     return log_drop - x * x / 2 - math.log(2 * math.pi) / 2
 
 
-def _mu(sensitivity, sigma):
+def _mu(sensitivity, sigma, name="sigma"):
     """sensitivity / sigma rounded up (more mu is less privacy); it may be infinite, never 0."""
-    return math.nextafter(_positive("sensitivity", sensitivity) / _positive("sigma", sigma), math.inf)
+    return math.nextafter(_positive("sensitivity", sensitivity) / _positive(name, sigma), math.inf)
 
 
 def _scale(sensitivity, factor):
@@ -160,3 +176,86 @@ def gaussian_epsilon(sigma, delta, sensitivity=1.0):
         return 0.0
     x = brentq(excess, low, 39.0, xtol=1e-15)
     return mu * (x + mu / 2) * (1 + 1e-15)  # three roundings are below 1e-15; at a large mu SLACK is below them
+
+
+def l2_delta(scale, epsilon, d, sensitivity=1.0):
+    """The smallest delta of noise with density exp(-|x|/scale) on R^d, a float in [0, 1], rounded up.
+
+    0 where sensitivity/scale <= epsilon: there the mechanism is epsilon-DP. The scale is in the unit of the
+    sensitivity. Less than 1e-9 of itself above the value at a sensitivity that is 2^-51 larger. ValueError for an
+    epsilon outside [1e-6, 1e3], a d outside 1 to 5050, a scale or sensitivity that is not finite and positive, a
+    sensitivity/scale beyond 1e5.
+    """
+    loss = _checked("sensitivity / scale", _mu(sensitivity, scale, "scale"), TINY, 1e5, "at most 1e5")
+    epsilon, d = _epsilon(epsilon), _dimension(d)
+    if loss <= epsilon:
+        return 0.0
+    return min(math.nextafter(math.exp(_log_l2_delta(loss - epsilon, epsilon, d) + SLACK), math.inf), 1.0)
+
+
+def l2_scale(sensitivity, epsilon, delta, d):
+    """The smallest s whose density exp(-|x|/s) on R^d gives (epsilon, delta)-DP, a float in the sensitivity's unit.
+
+    Rounded up, less than 1e-9 of itself above the exact value, and never above sensitivity/epsilon, the scale of pure
+    epsilon-DP, by more than rounding. ValueError for epsilon outside [1e-6, 1e3], delta outside [1e-300, 1/2], a d
+    outside 1 to 5050, a sensitivity that is not finite and positive, a scale that overflows.
+    """
+    sensitivity, epsilon, delta, d = _positive("sensitivity", sensitivity), _epsilon(epsilon), _delta(delta), _dimension(d)
+    target = math.log(delta) - 2 * SLACK  # twice, so that l2_delta keeps below what was asked
+    highest = math.log(40 + 4 * (epsilon + d))  # there delta > 1/2, at the lowest delta < 1e-300
+    log_excess = brentq(lambda w: _log_l2_delta(math.exp(w), epsilon, d) - target, -700.0, highest, xtol=1e-14)
+    excess = math.exp(log_excess) * (1 - 1e-12)  # how far the loss may go above epsilon; 1e-12 covers brentq's place
+    return _scale(sensitivity, 1 / (epsilon + excess) * (1 + 1e-15))
+
+
+def _log_l2_delta(excess, epsilon, d):
+    """log delta of the l2 mechanism with sensitivity/s = epsilon + excess, not below the exact value less SLACK."""
+    if d == 1:
+        return math.log(-math.expm1(-excess / 2))
+    alpha = (epsilon + excess) / 2
+    log_K, ratio = _bessel_K(d, alpha)
+    r = (d - 1) / alpha * ratio
+    end = 2 * math.asin(math.sqrt(excess / (4 * alpha)))  # here the loss is epsilon; end < pi/2
+    h = end / 2 / (16 + int(d + alpha) // 8)  # half the width of a panel
+    middle = np.arange(h, end, 2 * h)[:, None]
+    phi = middle + h * _L2_NODES
+    sine, over = np.sin(phi), 4 * alpha * np.sin((end - phi) / 2) * np.sin((end + phi) / 2)  # over: loss - epsilon
+    log_w = (d - 2) * np.log(sine) + np.log(sine**2 + r) - 2 * alpha * np.sin(phi / 2) ** 2  # without e^alpha, as z is
+    log_f = log_w + np.log(-np.expm1(-over))
+    top = log_f.max()
+    integral = h * (np.exp(log_f - top) @ _L2_WEIGHTS).sum() + _l2_error(middle, h, end, alpha, d, r, top)
+    log_z = math.log(math.pi) / 2 + math.log((d - 1) / alpha**2) - log_K
+    return math.log(integral) + top - log_z
+
+
+def _l2_error(middle, h, end, alpha, d, r, top):
+    """Bound on the error of the quadrature, all panels together, in units of e^top.
+
+    With n + 1 nodes on [-1, 1] it is at most (64/15) M rho^(-2n) / (1 - rho^-2), M the largest modulus on the Bernstein
+    ellipse of rho (Trefethen 2019, Theorem 19.3). Here n = 19 and rho = 4, so the ellipse lies in a rectangle, where
+    |sin(x + iy)|^2 = sin(x)^2 + sinh(y)^2, Re cos(x + iy) = cos(x) cosh(y), |sin(z)| <= |z| cosh(y) and
+    |1 - e^-t| <= |t| max(1, e^-Re(t)).
+    """
+    low, high, y = middle - 2.125 * h, middle + 2.125 * h, 1.875 * h
+    largest_cos = np.cos(np.maximum(low, 0)) * math.cosh(y)
+    smallest_cos = np.cos(high) * np.where(high < math.pi / 2, 1, math.cosh(y))
+    sine = np.sin(np.minimum(high, math.pi / 2)) ** 2 + math.sinh(y) ** 2
+    over = alpha * (np.maximum(end - low, high - end) + y) * (end + high + y) * math.cosh(y)
+    log_M = (d - 2) / 2 * np.log(sine) + np.log(sine + r) + alpha * (largest_cos - 1) + np.log(over)
+    log_M += np.maximum(2 * alpha * (math.cos(end) - smallest_cos), 0)
+    return 64 / 15 / (1 - 4.0**-2) * 4.0**-38 * h * np.exp(log_M - top).sum()
+
+
+def _bessel_K(d, alpha):
+    """log of e^alpha K_v(alpha) (alpha/2)^v / Gamma(v + 1/2), and K_(v+1)(alpha) / K_v(alpha), where v = d/2 - 1.
+
+    By the recurrence in v, from 0 or 1/2 on. All its terms are positive, and each step adds O(1/v) to the logarithm.
+    """
+    v = d % 2 / 2
+    log_K = math.log(kve(v, alpha) * (alpha / 2) ** v / math.gamma(v + 1 / 2))
+    ratio = kve(v + 1, alpha) / kve(v, alpha)
+    while v < d / 2 - 1:
+        log_K += math.log(ratio * alpha / (2 * v + 1))
+        v += 1
+        ratio = 2 * v / alpha + 1 / ratio
+    return log_K, ratio

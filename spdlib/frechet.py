@@ -5,8 +5,15 @@ import numbers
 
 import numpy as np
 
-from .mechanisms import TangentGaussian
+from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from .spd import EPS, _finite, _logm, expm, invvecd, logm, vecd
+
+MECHANISMS = {
+    "gaussian": lambda sensitivity, epsilon, delta, d: TangentGaussian(sensitivity, epsilon, delta),
+    "classical gaussian": lambda sensitivity, epsilon, delta, d: TangentGaussian(sensitivity, epsilon, delta, "classical"),
+    "l2": L2Mechanism,
+    "laplace": lambda sensitivity, epsilon, delta, d: RiemannianLaplace(sensitivity, epsilon),
+}
 
 
 def frechet_sensitivity(n, radius):
@@ -41,28 +48,34 @@ def clip_to_ball(y, radius):
 
 
 class PrivateFrechetMean:
-    """(ε, δ)-DP log-Euclidean Fréchet mean of SPD matrices, by the tangent Gaussian mechanism (Algorithm 1).
+    """(ε, δ)-DP log-Euclidean Fréchet mean of SPD matrices (Algorithm 1).
 
     Neighbours differ in one record, replaced by any other; the number of records is public. Records further than
     `radius` from `center` (log-Euclidean distance; the identity by default) are clipped to that ball, so the
     promise holds for any data. `radius` and `center` must be chosen without looking at the data.
 
+    `mechanism` is "gaussian" (the tangent Gaussian with its analytic scale), "classical gaussian", "l2" or "laplace"; the
+    last is ε-DP and takes `delta=0`. Which of them errs least depends on k, ε and δ, not on the data.
+
     `rng` is a `numpy.random.Generator` or a seed; None takes fresh entropy from the system. NumPy's generators are not
     cryptographic: who can guess the seed can take the noise away. Each call of `fit` is a release of its own and costs
     its own (ε, δ). After `fit(X)`:
 
-    `mean_`     the release, SPD, shape (k, k)
-    `sigma_`    standard deviation of the noise in each log-Euclidean coordinate
-    `mu_`       the same as Gaussian DP
-    `privacy_`  the promise in words
+    `mean_`       the release, SPD, shape (k, k)
+    `mechanism_`  what made it, with the scale of its noise: `mechanism_.sigma` and `.mu`, or `mechanism_.scale`
+    `privacy_`    the promise in words
 
     Nothing else that depends on the data is kept. An exception about a bad record speaks of the data: keep it inside.
     """
 
-    def __init__(self, epsilon, delta, radius, center=None, calibration="analytic", rng=None):
+    def __init__(self, epsilon, delta, radius, center=None, mechanism="gaussian", rng=None):
         _radius(radius)
-        TangentGaussian(1.0, epsilon, delta, calibration)  # refuses what it cannot keep, before there are data
-        self.epsilon, self.delta, self.radius, self.calibration = epsilon, delta, float(radius), calibration
+        if mechanism not in MECHANISMS:
+            raise ValueError(f"mechanism is {mechanism!r}; accepted are {sorted(MECHANISMS)}")
+        if mechanism == "laplace" and delta != 0:
+            raise ValueError(f"delta is {delta!r}; accepted with \"laplace\" is 0, for its promise is pure")
+        MECHANISMS[mechanism](1.0, epsilon, delta, 1)  # refuses what it cannot keep, before there are data
+        self.epsilon, self.delta, self.radius, self.mechanism = epsilon, delta, float(radius), mechanism
         self.center = None if center is None else np.array(center, float)
         if center is not None:
             _logm(self.center, "center")
@@ -77,10 +90,10 @@ class PrivateFrechetMean:
         center = np.zeros(d) if self.center is None else vecd(_logm(self.center, "center"))
         if center.shape != (d,):
             raise ValueError(f"center has shape {self.center.shape}; accepted is {np.shape(X)[1:]}, as the records have")
-        mechanism = TangentGaussian(frechet_sensitivity(n, self.radius), self.epsilon, self.delta, self.calibration)
+        mechanism = MECHANISMS[self.mechanism](frechet_sensitivity(n, self.radius), self.epsilon, self.delta, d)
         mean = clip_to_ball(log_X - center, self.radius).sum(axis=0) / n
         self.mean_ = expm(invvecd(center + mechanism.perturb(mean, self.rng)))
-        self.sigma_, self.mu_ = mechanism.sigma, mechanism.mu
+        self.mechanism_ = mechanism
         self.privacy_ = (f"({self.epsilon}, {self.delta})-differentially private when one of n = {n} records is replaced; "
                          f"n, the radius {self.radius} and the centre are public")
         return self

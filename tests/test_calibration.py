@@ -9,7 +9,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from spdlib.calibration import SLACK, gaussian_delta, gaussian_epsilon, gdp_mu, sigma_analytic, sigma_classical
+from spdlib import calibration
+from spdlib.calibration import SLACK, gaussian_delta, gaussian_epsilon, gdp_mu, l2_delta, l2_scale, sigma_analytic, sigma_classical
 
 TINY = math.ulp(0.0)
 # The two terms of delta may agree in ten digits here, 1 - delta needs 20, and epsilon/mu - mu/2 loses up to 50.
@@ -274,6 +275,8 @@ CALLS = {
     gdp_mu: {"epsilon": 0.5, "delta": 1e-6},
     gaussian_delta: {"sigma": 1.0, "epsilon": 0.5, "sensitivity": 1.0},
     gaussian_epsilon: {"sigma": 1.0, "delta": 1e-6, "sensitivity": 1.0},
+    l2_scale: {"sensitivity": 1.0, "epsilon": 0.5, "delta": 1e-6, "d": 3},
+    l2_delta: {"scale": 1.0, "epsilon": 0.5, "d": 3, "sensitivity": 1.0},
 }
 NOT_REAL = [True, np.True_, "1", None, 1j, [1.0], np.array(0.3), np.array([0.3])]
 NOT_ACCEPTED = [math.nan, math.inf, -math.inf, np.float32(math.inf), np.float64(math.nan), -0.1]
@@ -282,12 +285,16 @@ OUTSIDE = {
     "delta": [0, 9e-301, 0.50001, 1],
     "sigma": [0, -0.0, np.float32(0), Fraction(1, 10**400), 10**400],
     "sensitivity": [0, -0.0, np.float32(0), Fraction(1, 10**400), 10**400],
+    "scale": [0, -0.0, np.float32(0), Fraction(1, 10**400), 10**400],
+    "d": [0, 5051, 2.0],
 }
 ACCEPTED = {
     "epsilon": r"1e-6 to (1e3|below 1)",
     "delta": "a number from 1e-300 to 1/2",
     "sigma": "a finite number above 0",
     "sensitivity": "a finite number above 0",
+    "scale": "a finite number above 0",
+    "d": "an integer from 1 to 5050",
 }
 
 
@@ -299,7 +306,7 @@ def test_bad_input_is_named_with_its_value_and_what_is_accepted(function, name):
         assert repr(value) in str(error.value)
 
 
-@pytest.mark.parametrize("function", [sigma_classical, sigma_analytic, gdp_mu, gaussian_epsilon])
+@pytest.mark.parametrize("function", [sigma_classical, sigma_analytic, gdp_mu, gaussian_epsilon, l2_scale])
 def test_the_ends_of_the_ranges_are_accepted(function):
     top = math.nextafter(1.0, 0.0) if function is sigma_classical else 1e3
     for name, ends in {"epsilon": (1e-6, top), "delta": (1e-300, 0.5)}.items():
@@ -313,7 +320,7 @@ def test_the_classical_scale_refuses_epsilon_from_one_on(epsilon):
         sigma_classical(1.0, epsilon, 1e-6)
 
 
-@pytest.mark.parametrize("scale", [sigma_classical, sigma_analytic])
+@pytest.mark.parametrize("scale", [sigma_classical, sigma_analytic, lambda *args: l2_scale(*args, 3)])
 def test_a_scale_that_overflows_is_refused(scale):
     with pytest.raises(ValueError, match=r"^sensitivity: got 1e\+308; accepted: below .*, for a finite sigma"):
         scale(1e308, 1e-6, 1e-300)
@@ -322,3 +329,84 @@ def test_a_scale_that_overflows_is_refused(scale):
 def test_an_epsilon_that_overflows_is_refused():
     with pytest.raises(ValueError, match=r"^sensitivity / sigma: got .*e\+200; accepted: below 1e154"):
         gaussian_epsilon(1e-200, 1e-6)
+
+
+# noise of density exp(-|x|/s)
+
+def spheres(loss, epsilon, d, panels=8):
+    """delta of the l2 mechanism with sensitivity/s = loss, by integrating over the spheres about both centres in turn.
+
+    From the centre of the first law the event {L > epsilon} is R < c / (a + cos t), or all R where that is not
+    positive, and from that of the second R > c / (-a - cos t), where R is a Gamma(d) radius, t the angle between x and the shift, a = epsilon / loss
+    and c = (1 - a^2) loss / 2.
+    """
+    loss, epsilon = mp.mpf(loss), mp.mpf(epsilon)
+    a = epsilon / loss
+    c, turn = (1 - a * a) * loss / 2, mp.acos(-a)
+
+    def mean(inside, start, end):
+        points = mp.linspace(start, end, panels + 1)
+        return mp.quad(lambda t: mp.sin(t) ** (d - 2) * inside(t), points, method="gauss-legendre")
+
+    first = mean(lambda t: mp.gammainc(d, 0, c / (a + mp.cos(t)), regularized=True), 0, turn) + mean(lambda t: 1, turn, mp.pi)
+    second = mean(lambda t: mp.gammainc(d, c / (-a - mp.cos(t)), mp.inf, regularized=True), turn, mp.pi)
+    return (first - mp.exp(epsilon) * second) / mean(lambda t: 1, 0, mp.pi)
+
+
+@pytest.mark.parametrize(("d", "epsilon", "delta"), [(2, 1.0, 0.1), (3, 0.1, 0.3), (3, 1.0, 1e-3), (6, 0.5, 1e-6), (6, 5.0, 1e-4), (10, 2.0, 1e-2)])
+def test_the_l2_scale_is_safe_and_minimal_against_an_integral_over_spheres(d, epsilon, delta):
+    with mp.workdps(25):
+        s = mp.mpf(l2_scale(1.0, epsilon, delta, d))
+        assert spheres(1 / s, epsilon, d) <= delta < spheres(1 / (s * (1 - mp.mpf("1e-9"))), epsilon, d)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 21, 465, 5050])
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-2, 1.0, 30.0, 1e3])
+def test_the_law_of_the_l2_loss_has_total_mass_one(d, epsilon):
+    largest = 4 * (epsilon + d) + 40  # the loss exceeds epsilon nearly always
+    assert -0.06 < calibration._log_l2_delta(largest, epsilon, d) < SLACK / 2
+    assert d < 6 or calibration._log_l2_delta(largest, epsilon, d) > -1e-3
+
+
+@pytest.mark.parametrize("d", [2, 3, 6, 55, 465, 5050])
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-2, 1.0, 30.0, 1e3])
+def test_the_bound_of_the_quadrature_error_is_far_below_the_slack(d, epsilon, monkeypatch):
+    def without(*arguments):
+        return 0.0
+
+    for delta in (1e-300, 1e-30, 1e-6, 0.5):
+        excess = 1 / l2_scale(1.0, epsilon, delta, d) * (1 + 1e-9) - epsilon
+        bounded = calibration._log_l2_delta(excess, epsilon, d)
+        with monkeypatch.context() as patch:
+            patch.setattr(calibration, "_l2_error", without)
+            assert 0 <= bounded - calibration._log_l2_delta(excess, epsilon, d) < SLACK / 100
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 6, 21, 465])
+@pytest.mark.parametrize("delta", [1e-300, 1e-12, 1e-6, 1e-2, 0.5])
+def test_the_l2_scale_and_delta_are_inverse_and_never_worse_than_the_pure_scale(d, delta):
+    for epsilon in EPSILONS:
+        s = l2_scale(1.0, epsilon, delta, d)
+        assert s <= (1 + 3e-15) / epsilon
+        assert l2_delta(s, epsilon, d) <= delta < l2_delta(s * (1 - 1e-9), epsilon, d)
+
+
+def test_in_one_dimension_delta_is_that_of_laplace():
+    for loss, epsilon in (2.0, 0.5), (1.0, 0.999), (0.01, 1e-6):
+        exact = 1 - mp.exp((mp.mpf(epsilon) - mp.mpf(loss)) / 2)
+        assert exact <= l2_delta(1.0, epsilon, 1, sensitivity=loss) <= exact * (1 + mp.mpf("1e-9"))
+
+
+def test_a_loss_that_never_exceeds_epsilon_costs_no_delta():
+    assert l2_delta(1.0, 1.0, 3, sensitivity=1 - 1e-15) == 0
+    assert l2_delta(1.0, 1.0, 3, sensitivity=1 + 1e-15) > 0
+
+
+def test_a_smaller_shift_costs_less():
+    costs = [l2_delta(1.0, 0.3, 6, sensitivity=shift) for shift in (0.31, 0.5, 1, 2, 4, 8)]
+    assert costs == sorted(costs) and costs[0] < costs[-1]
+
+
+def test_a_loss_beyond_the_range_is_refused():
+    with pytest.raises(ValueError, match=r"^sensitivity / scale: got .*e\+200; accepted: at most 1e5"):
+        l2_delta(1e-200, 1.0, 3)

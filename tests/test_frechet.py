@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from spdlib import PrivateFrechetMean, TangentGaussian
+from spdlib import L2Mechanism, PrivateFrechetMean, RiemannianLaplace, TangentGaussian
 from spdlib.calibration import sigma_analytic, sigma_classical
 from spdlib.frechet import clip_to_ball, frechet_sensitivity
 from spdlib.spd import distance_logeuclid, expm, invvecd, logm, mean_logeuclid, odot, ominus, oplus, random_spd, vecd
@@ -180,23 +180,37 @@ def test_records_are_clipped_to_the_ball_about_the_centre(means):
 @every_calibration
 def test_the_release_is_the_mean_with_the_noise_of_the_seed(calibration):
     X, sensitivity = random_spd(20, 3, 0.5, 0), frechet_sensitivity(20, 1.0)
-    fitted = PrivateFrechetMean(0.5, 1e-5, 1.0, calibration=calibration, rng=7).fit(X)
+    mechanism = {"analytic": "gaussian", "classical": "classical gaussian"}[calibration]
+    fitted = PrivateFrechetMean(0.5, 1e-5, 1.0, mechanism=mechanism, rng=7).fit(X)
     sigma = {"analytic": sigma_analytic, "classical": sigma_classical}[calibration](sensitivity, 0.5, 1e-5)
     noise = sigma * np.random.default_rng(7).standard_normal(6)
     np.testing.assert_allclose(vecd(logm(fitted.mean_)), vecd(logm(mean_logeuclid(X))) + noise, rtol=1e-10, atol=1e-12)
-    assert fitted.sigma_ == sigma
-    assert Fraction(sensitivity) / Fraction(sigma) <= Fraction(fitted.mu_)
-    assert fitted.mu_ == pytest.approx(sensitivity / sigma, rel=1e-12)
+    assert fitted.mechanism_.sigma == sigma
+    assert Fraction(sensitivity) / Fraction(sigma) <= Fraction(fitted.mechanism_.mu)
+    assert fitted.mechanism_.mu == pytest.approx(sensitivity / sigma, rel=1e-12)
     assert np.array_equal(fitted.mean_, fitted.mean_.T) and np.linalg.eigvalsh(fitted.mean_)[0] > 0
+
+
+@pytest.mark.parametrize("mechanism, delta, made", [
+    ("l2", 1e-5, lambda sensitivity: L2Mechanism(sensitivity, 0.5, 1e-5, 6)),
+    ("laplace", 0, lambda sensitivity: RiemannianLaplace(sensitivity, 0.5)),
+])
+def test_the_release_has_the_noise_of_the_mechanism_that_was_asked_for(mechanism, delta, made):
+    X = random_spd(20, 3, 0.5, 0)
+    fitted = PrivateFrechetMean(0.5, delta, 1.0, mechanism=mechanism, rng=7).fit(X)
+    expected = made(frechet_sensitivity(20, 1.0))
+    assert vars(fitted.mechanism_) == vars(expected)
+    np.testing.assert_allclose(fitted.mean_, expected.release(mean_logeuclid(X), rng=7), rtol=1e-10)
 
 
 def test_nothing_but_the_release_depends_on_the_data():
     first, second = (vars(PrivateFrechetMean(1.0, 1e-5, 1.5, center=2 * np.eye(2), rng=0).fit(random_spd(9, 2, r, 1)))
                      for r in (0.2, 2))
-    parameters = {"epsilon", "delta", "radius", "center", "calibration", "rng"}
-    assert set(first) == parameters | {"mean_", "sigma_", "mu_", "privacy_"}
+    parameters = {"epsilon", "delta", "radius", "center", "mechanism", "rng"}
+    assert set(first) == parameters | {"mean_", "mechanism_", "privacy_"}
     assert not np.array_equal(first.pop("mean_"), second.pop("mean_"))
     assert first.pop("rng").bit_generator.state == second.pop("rng").bit_generator.state
+    assert vars(first.pop("mechanism_")) == vars(second.pop("mechanism_"))
     np.testing.assert_equal(first, second)
 
 
@@ -225,8 +239,9 @@ def test_without_a_seed_every_release_has_fresh_noise():
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (dict(calibration="exact"), r"calibration is 'exact'; accepted are \['analytic', 'classical'\]"),
-    (dict(calibration="classical", epsilon=1.0), "epsilon"), (dict(epsilon=0), "epsilon"),
+    (dict(mechanism="exact"), r"mechanism is 'exact'; accepted are \['classical gaussian', 'gaussian', 'l2', 'laplace'\]"),
+    (dict(mechanism="laplace"), r"delta is 1e-05; accepted with \"laplace\" is 0"), (dict(mechanism="l2", delta=0), "delta"),
+    (dict(mechanism="classical gaussian", epsilon=1.0), "epsilon"), (dict(epsilon=0), "epsilon"),
     (dict(epsilon=math.nan), "epsilon"), (dict(delta=0), "delta"), (dict(delta=0.6), "delta"),
 ])
 def test_a_promise_that_cannot_be_kept_is_refused_before_there_are_data(arguments, message):

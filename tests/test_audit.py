@@ -1,0 +1,64 @@
+"""The audit stays below what mechanisms promise, shows the faults of broken ones, and its confidence is what it says."""
+
+import math
+
+import numpy as np
+import pytest
+
+from spdlib.audit import audit
+from spdlib.mechanisms import ExtrinsicGaussian, L2Mechanism, RiemannianLaplace, TangentGaussian
+
+D, SIZE, SURE = 3, 40_000, 1 - 1e-6
+SHIFT = np.eye(D)[0]
+PROMISES = {
+    "tangent Gaussian": (TangentGaussian, (1.0, 0.1)),
+    "l2": (lambda *promise: L2Mechanism(*promise, D), (1.0, 0.1)),
+    "Laplace": (RiemannianLaplace, (1.0,)),
+    "extrinsic": (ExtrinsicGaussian, (1.0, 0.1)),
+}
+
+
+def loss_order(x):
+    """Increasing in the log-likelihood ratio, for noise of which only the length counts."""
+    return np.linalg.norm(x - SHIFT, axis=1) - np.linalg.norm(x, axis=1)
+
+
+@pytest.mark.parametrize("score", [None, loss_order], ids=["learnt", "likelihood"])
+@pytest.mark.parametrize("name", PROMISES)
+def test_it_stays_below_the_promise_and_exceeds_it_for_noise_of_half_the_scale(name, score):
+    make, promise = PROMISES[name]
+    rng, epsilon, delta = np.random.default_rng(1), promise[0], dict(enumerate(promise)).get(1, 0)
+
+    def shown(sensitivity):
+        mechanism = make(sensitivity, *promise)
+        releases, neighbours = (mechanism.perturb(np.tile(centre, (SIZE, 1)), rng) for centre in (0 * SHIFT, SHIFT))
+        return audit(releases, neighbours, delta, SURE, score)
+
+    assert 0.4 * epsilon < shown(1.0) <= epsilon < shown(0.5)
+
+
+def test_a_share_of_bounds_as_large_as_stated_is_true():
+    rng, epsilon = np.random.default_rng(2), math.log(3)  # randomised response: the best event shows ε exactly
+    answers = rng.random((2000, 200, 1)) < 0.75, rng.random((2000, 200, 1)) < 0.25
+    wrong = np.mean([audit(a.astype(int), b.astype(int), 0, 0.8, score=lambda x: x[:, 0]) > epsilon for a, b in zip(*answers)])
+    assert wrong < 0.2
+
+
+def test_equal_laws_show_nothing():
+    x = np.random.default_rng(3).standard_normal((2, 4000, 2))
+    assert audit(x[0], x[1], 0, SURE) == 0
+
+
+def test_an_event_that_only_one_data_set_produces_shows_what_the_sample_can():
+    epsilon = audit(np.ones((1000, 1)), np.zeros((1000, 1)), 0)
+    assert 4 < epsilon < math.log(500)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (dict(delta=1), "delta is 1; accepted"), (dict(delta=math.nan), "delta is nan"), (dict(confidence=1), "confidence is 1; accepted"),
+    (dict(releases=np.zeros((8, 3))), r"shapes \(8, 3\) and \(8, 2\)"), (dict(releases=np.full((8, 2), np.nan)), r"releases\[0, 0\] is nan"),
+    (dict(releases=np.zeros((3, 2)), neighbours=np.zeros((3, 2))), "m ≥ 4"),
+])
+def test_bad_input_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        audit(**dict(releases=np.zeros((8, 2)), neighbours=np.zeros((8, 2)), delta=0.1) | arguments)
