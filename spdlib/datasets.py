@@ -2,6 +2,7 @@
 
 Nothing is downloaded. A missing file is an error that says where it is published and which MD5 checksum it has there.
 The checksum is for the user to compare; a reader checks the format, so a smaller set in the same format is welcome.
+`load_images` reads whatever a folder holds of a set, be it the published files or a subset in one npz file.
 Readers return images, uint8 of shape (n, h, w) or (n, h, w, 3), and integer labels of shape (n,); they raise
 ValueError for an unknown name or split and for a file that is not what its name says.
 """
@@ -17,6 +18,7 @@ import numpy as np
 
 IDX_FILES = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz",
              "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
+MEDMNIST, IDX = ("pathmnist", "octmnist", "bloodmnist", "breastmnist"), ("mnist", "kmnist", "fashionmnist")
 ZENODO = "https://zenodo.org/records/10519652/files/"
 PUBLISHED = {  # where each set is published, and the MD5 checksum of each file there
     "pathmnist": (ZENODO, {"pathmnist.npz": "a8b06965200029087d5bd730944a56c1"}),
@@ -50,9 +52,25 @@ def load_histology(tile=28):
     return image[: m * tile, : m * tile].reshape(m, tile, m, tile, 3).swapaxes(1, 2).reshape(m**2, tile, tile, 3)
 
 
+def load_images(name, folder):
+    """Images and labels of a set of `PUBLISHED`, training images then test images, or those of a subset in the folder.
+
+    A subset is a file name_*.npz, of which there may be one, with `images` and, where these are known, `labels`; without
+    them the labels are None. Where it has `full28`, images that are not whole are left out. The published files go first.
+    """
+    _check("name", name, PUBLISHED)
+    published = f"{name}.npz" if name in MEDMNIST else name if name in IDX else "cifar-10-batches-py"
+    subsets = sorted(Path(folder).glob(f"{name}_*.npz"))
+    if subsets and not Path(folder, published).exists():
+        return _subset(name, subsets)
+    load = load_medmnist if name in MEDMNIST else load_idx if name in IDX else lambda _, *where: load_cifar10(*where)
+    images, labels = zip(*(load(name, folder, split) for split in ("train", "test")))
+    return np.concatenate(images), np.concatenate(labels)
+
+
 def load_medmnist(name, folder, split="train"):
     """Images and labels of the split "train", "val" or "test" of a MedMNIST v2 set, from folder/name.npz."""
-    _check("name", name, ("pathmnist", "octmnist", "bloodmnist", "breastmnist"))
+    _check("name", name, MEDMNIST)
     _check("split", split, ("train", "val", "test"))
     path = Path(folder) / f"{name}.npz"
     with _reading(path, name, path.name, f"an npz file with {split}_images and {split}_labels") as stream:
@@ -63,7 +81,7 @@ def load_medmnist(name, folder, split="train"):
 
 def load_idx(name, folder, split="train"):
     """Images and labels of the split "train" or "test" of an MNIST-like set, from its idx files in folder/name."""
-    _check("name", name, ("mnist", "kmnist", "fashionmnist"))
+    _check("name", name, IDX)
     _check("split", split, ("train", "test"))
     pair = []
     for file, ndim in zip(IDX_FILES[:2] if split == "train" else IDX_FILES[2:], (3, 1)):
@@ -79,6 +97,17 @@ def load_cifar10(folder, split="train"):
     files = [f"data_batch_{i}" for i in range(1, 6)] if split == "train" else ["test_batch"]
     images, labels = zip(*(_cifar10_batch(Path(folder) / "cifar-10-batches-py" / file) for file in files))
     return np.concatenate(images), np.concatenate(labels)
+
+
+def _subset(name, paths):
+    if len(paths) > 1:
+        raise ValueError(f"folder: {len(paths)} subsets, {', '.join(path.name for path in paths)}; accepted is one of {name}")
+    with _reading(paths[0], name, "", "an npz file with images, and labels or none") as stream:
+        arrays = np.load(stream, allow_pickle=False)
+        whole = arrays["full28"] if "full28" in arrays else slice(None)
+        images, labels = arrays["images"][whole], arrays["labels"][whole] if "labels" in arrays else None
+    images, numbers = _checked(paths[0], images, np.zeros(len(images), int) if labels is None else labels)
+    return images, None if labels is None else numbers
 
 
 def _idx(raw, ndim):

@@ -1,4 +1,4 @@
-"""Covariance descriptors of images (Sec. 6.2) and the ball about I that holds them (Lemma A.6, Theorem A.7).
+"""Covariance descriptors of images (Sec. 6.2) and a ball that holds them.
 
 The paper is silent on three choices; they are made here. *Border*: the edge pixel is replicated, so that no false
 edge appears and the bounds of Lemma A.6 hold at the border too. *arctan(|Ix| / |Iy|)* is 0 at 0/0 and pi/2 at a/0.
@@ -6,17 +6,19 @@ edge appears and the bounds of Lemma A.6 hold at the border too. *arctan(|Ix| / 
 """
 
 import math
+import os
 from numbers import Real
 
 import numpy as np
-from scipy.ndimage import correlate1d
 
-# The printed kernels of Lemma A.6 are products of a smoothing across and a difference along. Every factor is a
-# dyadic fraction, and the sign, which tells a convolution from a correlation, falls to the absolute value.
-SOBEL = np.array([1, 2, 1]) / 4, np.array([1, 0, -1])
-SECOND = np.array([1, 4, 6, 4, 1]) / 32, np.array([1, 0, -2, 0, 1])
+from .spd import _blockwise, _one_blas_thread
 
-BLOCK = 2**17  # floats in the features of one block: 1 MiB, which stays in the cache
+# The printed kernels of Lemma A.6 are products of a smoothing across and a difference along, over a power of two. The
+# sign, which tells a convolution from a correlation, falls to the absolute value.
+SOBEL = (1, 2, 1), (1, 0, -1), 4
+SECOND = (1, 4, 6, 4, 1), (1, 0, -2, 0, 1), 32
+
+BLOCK = 2**20  # floats in the features that are held at a time, by all threads: 8 MiB. In smaller blocks they would queue
 
 
 def covariance_descriptors(images, eta=1e-6):
@@ -24,7 +26,7 @@ def covariance_descriptors(images, eta=1e-6):
 
     `images` has shape (n, h, w) or (n, h, w, 1) for grey and (n, h, w, 3) for RGB; its values are unsigned 8-bit
     integers, read as v/255, or floats in [0, 1]. Beside its input and result it needs memory for twice the features
-    of one block, which are 1 MiB, or those of one image where that is more.
+    of one block, which are 8 MiB, or those of one image where that is more.
 
     The result is exactly symmetric. Its smallest eigenvalue is at least eta but for rounding, which is below
     (h w + 2) 2^-53 trace(R_eta); an eta below that bound promises nothing.
@@ -34,10 +36,14 @@ def covariance_descriptors(images, eta=1e-6):
     n, h, w, channels = images.shape
     k = channels + 8
     R = np.empty((n, k, k))
-    size = max(1, BLOCK // (k * h * w))
-    for start in range(0, n, size):
-        block = slice(start, start + size)
+
+    def compute(block):
         R[block] = _covariances(_features(images[block])) + eta * np.eye(k)
+
+    at_a_time = max(1, BLOCK // (k * h * w))
+    threads = min(os.cpu_count(), at_a_time)
+    with _one_blas_thread():
+        _blockwise(compute, n, at_a_time // threads, threads)
     return R
 
 
@@ -57,15 +63,19 @@ def feature_bounds(channels):
     return np.array([1, 1] + [1] * _checked_channels(channels) + [1, 1, 1, 1, math.sqrt(2), math.pi / 2])
 
 
-def descriptor_radius(channels, eta):
-    """Radius of the log-Euclidean ball about I that holds every R_eta (Theorem A.7), rounded up.
+def descriptor_ball(channels, eta):
+    """Centre sqrt(eta L) I, shape (k, k), and radius sqrt(k) ln(L/eta) / 2 of a ball that holds every R_eta.
 
-    It is sqrt(k) max(|ln eta|, |ln(L + eta)|), with k = 9, L = 12 for one channel and k = 11, L = 14 for three
-    (Theorem 5 prints 14 and 16). A descriptor as computed can leave the ball by its rounding.
+    Distances are log-Euclidean. L = sum a_i^2 / 4 + eta with the bounds a_i of the features: a variance on [0, a] is at
+    most a^2/4, and their sum, the trace, bounds the largest eigenvalue; the smallest is at least eta. The radius is
+    rounded up, by more than the centre is off. A descriptor as computed can leave the ball by its own rounding.
     """
-    channels, eta = _checked_channels(channels), _checked_eta(eta)
-    radius = math.sqrt(channels + 8) * max(abs(math.log(eta)), math.log(channels + 11 + eta))
-    return radius * (1 + 2**-50)  # its roundings sum to less than 3 * 2^-52: never below the true value
+    a, eta = feature_bounds(channels), _checked_eta(eta)
+    L = a @ a / 4 + eta
+    low, high = math.log(eta), math.log(L)
+    slack = 2**-48 * (1 + abs(low) + abs(high))  # 32 units of rounding; those of L, its root and the rest are below 25
+    radius = math.sqrt(len(a)) * ((high - low) / 2 + slack)
+    return math.sqrt(eta) * math.sqrt(L) * np.eye(len(a)), radius  # of eta L itself the root could be that of 0
 
 
 def _features(images):
@@ -74,22 +84,28 @@ def _features(images):
     phi = np.empty((n, channels + 8, h, w))
     phi[:, 0] = np.arange(w) / max(w - 1, 1)
     phi[:, 1] = np.arange(h)[:, None] / max(h - 1, 1)
-    phi[:, 2:-6] = np.moveaxis(images, -1, 1)
-    total = phi[:, 2:-6].sum(axis=1)  # white and the mean divide last: whole numbers lose nothing before
-    phi[:, 2:-6] /= white
+    np.divide(np.moveaxis(images, -1, 1), white, out=phi[:, 2:-6])
+    exact = np.int16 if white == 255 else float  # of 8-bit images no derivative exceeds 24480
+    total = sum(channel.astype(exact) for channel in np.moveaxis(images, -1, 0))
     for row, kernel, axis in (-6, SOBEL, 2), (-5, SOBEL, 1), (-4, SECOND, 2), (-3, SECOND, 1):
-        np.abs(_derivative(total, kernel, axis), out=phi[:, row])
-    phi[:, -6:-2] /= white * channels
+        smoothing, difference, scale = kernel
+        derivative = _correlate(_correlate(total, smoothing, 3 - axis), difference, axis)
+        np.divide(np.abs(derivative), scale * white * channels, out=phi[:, row])
     I_x, I_y = phi[:, -6], phi[:, -5]
     phi[:, -2] = np.sqrt(I_x**2 + I_y**2)
-    phi[:, -1] = np.arctan2(I_x, I_y)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        phi[:, -1] = np.arctan(I_x / I_y)
+    phi[:, -1][I_x == 0] = 0  # 0/0 too
     return phi.reshape(n, channels + 8, h * w)
 
 
-def _derivative(intensity, kernel, axis):
-    smoothing, difference = kernel
-    smooth = correlate1d(intensity, smoothing, axis=3 - axis, mode="nearest")
-    return correlate1d(smooth, difference, axis=axis, mode="nearest")
+def _correlate(a, weights, axis):
+    """Weighted sums of neighbours along an axis, the edge replicated, in the type of `a`."""
+    reach, size = len(weights) // 2, a.shape[axis]
+    first, last = a.take([0], axis), a.take([-1], axis)
+    padded = np.concatenate([first] * reach + [a] + [last] * reach, axis)
+    along = (slice(None),) * axis
+    return sum(weight * padded[along + (slice(i, i + size),)] for i, weight in enumerate(weights) if weight)
 
 
 def _covariances(phi):

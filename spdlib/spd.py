@@ -6,7 +6,11 @@ largest entry; the mean of the two is used. It counts as positive definite if it
 k 2⁻⁵² times the largest: below that it is rounding, and its sign an accident. Equation numbers are those of Utpala, Vepakomma and Miolane (2023).
 """
 
+import contextlib
+import functools
 import math
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -14,6 +18,7 @@ SYMMETRY = 1e-10
 EPS = np.finfo(float).eps
 LOG_MAX = math.log(np.finfo(float).max)
 LOG_MIN = math.log(np.finfo(float).tiny)
+MANY = 512  # so many small matrices are decomposed faster all at once than one by one
 
 
 def logm(X):
@@ -27,15 +32,7 @@ def expm(S):
     Raises ValueError where that is no SPD matrix of float64: where an eigenvalue of `S` is outside [-708.3, 709.7], or
     where those of one matrix spread so far, over about 33, that rounding may leave the smallest exponential negative.
     """
-    eigenvalues, V = _eigh(S, "S")
-    low, high = eigenvalues[..., 0], eigenvalues[..., -1]
-    k = eigenvalues.shape[-1]
-    widest = -math.log(4 * k * EPS) if k > 1 else math.inf
-    if (bad := (high > LOG_MAX) | (low < LOG_MIN) | (high - low > widest)).any():
-        index = _first(bad)
-        raise ValueError(f"S{_at(index)} has eigenvalues from {low[index]:.6g} to {high[index]:.6g}; float64 holds its "
-                         f"exponential as an SPD matrix within [{LOG_MIN:.1f}, {LOG_MAX:.1f}], spread over at most {widest:.1f}")
-    return _compose(np.exp(eigenvalues), V)
+    return _spectral(np.exp, S, "S", _check_exponential)
 
 
 def powm(X, a):
@@ -97,7 +94,7 @@ def mean_logeuclid(X):
     L = logm(X)
     if L.ndim < 3 or L.shape[-3] == 0:
         raise ValueError(f"X has shape {L.shape}; a mean needs shape (..., n, k, k) with n ≥ 1")
-    return expm(L.mean(axis=-3))
+    return expm(_sum(L) / L.shape[-3])
 
 
 def random_spd(n, k, r, rng):
@@ -110,33 +107,139 @@ def random_spd(n, k, r, rng):
     return _compose(rng.uniform(math.exp(-r), math.exp(r), (n, k)), Q)
 
 
+def _sum(L):
+    """Sum over the axis before the matrices, shape `(..., k, k)`: √n sums of √n terms round less than one sum of n."""
+    n, root = L.shape[-3], math.isqrt(L.shape[-3])
+    square = L[..., :root**2, :, :].reshape(L.shape[:-3] + (root, root) + L.shape[-2:])
+    return square.sum(axis=-4).sum(axis=-3) + L[..., root**2:, :, :].sum(axis=-3)
+
+
 def _logm(X, name):
-    eigenvalues, V = _eigh(X, name, positive=True)
-    return _compose(np.log(eigenvalues), V)
+    return _spectral(np.log, X, name, _check_positive)
 
 
-def _eigh(A, name, positive=False):
-    """Eigenvalues in ascending order and eigenvectors of a batch; the one place where matrices are decomposed."""
-    eigenvalues, V = np.linalg.eigh(_symmetric(A, name))
-    floor = eigenvalues.shape[-1] * EPS * np.maximum(eigenvalues[..., -1], 0)
-    if positive and (bad := eigenvalues[..., 0] <= floor).any():
+def _check_positive(low, high, k, name):
+    floor = k * EPS * np.maximum(high, 0)
+    if (bad := low <= floor).any():
         index = _first(bad)
         raise ValueError(f"{name}{_at(index)} is not positive definite: its smallest eigenvalue is "
-                         f"{eigenvalues[index][0]:.6g}; it must exceed {floor[index]:.6g}, the rounding of the largest")
+                         f"{low[index]:.6g}; it must exceed {floor[index]:.6g}, the rounding of the largest")
+
+
+def _check_exponential(low, high, k, name):
+    widest = -math.log(4 * k * EPS) if k > 1 else math.inf
+    if (bad := (high > LOG_MAX) | (low < LOG_MIN) | (high - low > widest)).any():
+        index = _first(bad)
+        raise ValueError(f"{name}{_at(index)} has eigenvalues from {low[index]:.6g} to {high[index]:.6g}; float64 holds its "
+                         f"exponential as an SPD matrix within [{LOG_MIN:.1f}, {LOG_MAX:.1f}], spread over at most {widest:.1f}")
+
+
+def _spectral(function, A, name, check):
+    """`V diag(function(λ)) Vᵀ` of a batch; `check` refuses what has none, by its smallest and largest eigenvalue."""
+    A = _symmetric(A, name)
+    k, batch = A.shape[-1], A.shape[:-2]
+    A = A.reshape(-1, k, k)
+    result, (low, high) = np.empty(A.shape), np.empty((2, len(A)))
+
+    def compute(block):
+        with np.errstate(all="ignore"):  # what has no function value is refused below
+            eigenvalues, V = _eigh(A[block])
+            low[block], high[block] = eigenvalues.min(axis=-1), eigenvalues.max(axis=-1)
+            result[block] = _compose(function(eigenvalues), V)
+
+    with _one_blas_thread() if k > 25 else contextlib.nullcontext():  # LAPACK divides and conquers from 26 on
+        _blockwise(compute, len(A), _block(k))
+    check(low.reshape(batch), high.reshape(batch), k, name)
+    return result.reshape(batch + (k, k))
+
+
+def _block(k):
+    """Number of matrices in a block, which stays in the cache of a core with what is computed from it."""
+    return 2**13 if k <= 3 else max(2**15 // k**2, 1)
+
+
+def _blockwise(function, n, size, threads=None):
+    """Call `function(block)` for the slices of this size that make up `range(n)`, on all cores."""
+    starts = iter(range(0, n, size))  # shared by the threads; their number leaves blocks and roundings as they are
+
+    def work(_):
+        for start in starts:
+            function(slice(start, start + size))
+
+    if n <= size:
+        return work(0)
+    threads = threads or os.cpu_count()
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, range(threads)))  # listed, so that an exception is raised here
+
+
+def _one_blas_thread():
+    """Context in which BLAS starts no threads of its own, which would fight with ours; it needs threadpoolctl."""
+    controller = _blas()
+    return controller.limit(limits=1, user_api="blas") if controller else contextlib.nullcontext()
+
+
+@functools.cache
+def _blas():
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return None
+    return ThreadpoolController()
+
+
+def _eigh(A):
+    """Eigenvalues, in any order, and eigenvectors of a block; the one place where matrices are decomposed."""
+    return _jacobi(A) if A.shape[-1] in (2, 3) and len(A) >= MANY else np.linalg.eigh(A)
+
+
+@np.errstate(all="ignore")  # a rotation by no angle may divide by 0
+def _jacobi(A):
+    """Eigenvalues and eigenvectors of many 2×2 or 3×3 matrices: each Jacobi rotation is one of all of them at once.
+
+    Arrays are stored entry by entry, so that the loops run over the matrices. What four sweeps leave, `eigh` does.
+    """
+    k = A.shape[-1]
+    a = np.array(np.moveaxis(A, 0, -1), order="C")
+    V = np.zeros_like(a)  # V[p] holds the eigenvectors p
+    V[range(k), range(k)] = 1
+    for p, q in [(0, 1)] if k == 2 else 4 * [(0, 1), (0, 2), (1, 2)]:
+        cotangent = (a[q, q] / 2 - a[p, p] / 2) / a[p, q]  # of twice the angle; where it overflows, there is no turn
+        t = np.copysign(1 / (np.abs(cotangent) + np.sqrt(1 + cotangent**2)), cotangent)
+        t[a[p, q] == 0] = 0
+        c = 1 / np.sqrt(1 + t**2)
+        s = c * t
+        a[p, p] -= t * a[p, q]
+        a[q, q] += t * a[p, q]
+        a[p, q] = 0
+        for r in {0, 1, 2}.difference([p, q]) if k == 3 else ():
+            x, y = a[min(p, r), max(p, r)], a[min(q, r), max(q, r)]
+            x[:], y[:] = c * x - s * y, s * x + c * y
+        V[p], V[q] = c * V[p] - s * V[q], s * V[p] + c * V[q]
+    eigenvalues, V = a[range(k), range(k)].T, V.transpose(2, 1, 0)
+    rest = np.abs(a[np.triu_indices(k, 1)]).max(axis=0) > EPS * np.abs(eigenvalues).min(axis=1)
+    if rest.any():
+        eigenvalues[rest], V[rest] = np.linalg.eigh(A[rest])
     return eigenvalues, V
 
 
 def _compose(eigenvalues, V):
     """`V diag(eigenvalues) Vᵀ`, symmetric to the last bit."""
-    A = (V * eigenvalues[..., None, :]) @ V.swapaxes(-2, -1)
-    return A / 2 + A.swapaxes(-2, -1) / 2  # the sum of the two could overflow
+    k = V.shape[-1]
+    if k <= 3:
+        return sum(eigenvalues[..., None, None, i] * (V[..., :, None, i] * V[..., None, :, i]) for i in range(k))
+    half = (V * (eigenvalues / 2)[..., None, :]) @ V.swapaxes(-2, -1)  # halved first: the sum of two could overflow
+    return half + half.swapaxes(-2, -1)
 
 
 def _symmetric(A, name):
     """`A` as a float64 batch of symmetric matrices; ValueError where it is none."""
-    A = _finite(A, name)
+    A = _real(A, name)
     if A.ndim < 2 or A.shape[-1] != A.shape[-2] or A.shape[-1] == 0:
         raise ValueError(f"{name} has shape {A.shape}; accepted is (..., k, k) with k ≥ 1")
+    if _exactly_symmetric(A):
+        return A
+    _finite(A, name)
     asymmetry = np.abs(A - A.swapaxes(-2, -1)).max(axis=(-2, -1))
     if (bad := asymmetry > SYMMETRY * np.abs(A).max(axis=(-2, -1))).any():
         index = _first(bad)
@@ -145,11 +248,27 @@ def _symmetric(A, name):
     return A / 2 + A.swapaxes(-2, -1) / 2
 
 
-def _finite(A, name):
+def _exactly_symmetric(A):
+    """Whether all matrices of a batch are symmetric to the last bit and finite."""
+    A = A.reshape((-1,) + A.shape[-2:])
+    exact = np.empty(len(A), bool)
+
+    def compare(block):
+        exact[block] = np.isfinite(A[block]).all() and (A[block] == A[block].swapaxes(1, 2)).all()
+
+    _blockwise(compare, len(A), _block(A.shape[-1]))
+    return exact.all()
+
+
+def _real(A, name):
     A = np.asarray(A)
     if A.dtype.kind not in "iuf":
         raise ValueError(f"{name} has dtype {A.dtype}; accepted are real numbers")
-    A = A.astype(float)
+    return A.astype(float, copy=False)
+
+
+def _finite(A, name):
+    A = _real(A, name)
     if not np.isfinite(A).all():
         index = _first(~np.isfinite(A))
         raise ValueError(f"{name}{_at(index)} is {A[index]}; accepted are finite numbers")

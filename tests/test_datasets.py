@@ -8,10 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from spdlib.datasets import PUBLISHED, load_cifar10, load_digits, load_histology, load_idx, load_medmnist
-
-MEDMNIST = ["pathmnist", "octmnist", "bloodmnist", "breastmnist"]
-IDX = ["mnist", "kmnist", "fashionmnist"]
+from spdlib.datasets import IDX, MEDMNIST, PUBLISHED, load_cifar10, load_digits, load_histology, load_idx, load_images, load_medmnist
 
 
 def sample(*shape, seed=0):
@@ -329,6 +326,70 @@ def test_batch_labels_that_do_not_fit_are_refused(labels, tmp_path):
         load_cifar10(tmp_path, "test")
 
 
+# --- whatever a folder holds of a set
+
+@pytest.mark.parametrize("name", [*MEDMNIST, *IDX, "cifar10"])
+def test_published_files_are_read_training_images_first(name, tmp_path):
+    size = 32 if name == "cifar10" else 4
+    images, labels = sample(12, size, size, 3) if name == "cifar10" else sample(12, size, size), sample(12) % 10
+    if name in MEDMNIST:
+        write_medmnist(tmp_path, name, train_images=images[:10], train_labels=labels[:10, None], test_images=images[10:],
+                       test_labels=labels[10:, None], val_images=images[:1], val_labels=labels[:1, None])
+    elif name in IDX:
+        write_idx(tmp_path / name, idx(images[:10]), idx(labels[:10]))
+        write_idx(tmp_path / name, idx(images[10:]), idx(labels[10:]), "test")
+    else:
+        planes = images.transpose(0, 3, 1, 2).reshape(12, 3072)
+        for i, file in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
+            write_batch(tmp_path, file, batch(planes[2 * i:2 * i + 2], labels[2 * i:2 * i + 2].tolist()))
+    np.savez(tmp_path / f"{name}_part.npz", images=images[:1], labels=labels[:1])  # published files go first
+    equal(load_images(name, tmp_path), images, labels)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_subset_is_read_with_its_labels_or_without(name, tmp_path):
+    images, labels = sample(6, 4, 4, 3), sample(6) % 10
+    np.savez(tmp_path / f"{name}_6.npz", images=images, labels=labels)
+    equal(load_images(name, str(tmp_path)), images, labels)
+    np.savez(tmp_path / f"{name}_6.npz", images=images)
+    read, none = load_images(name, tmp_path)
+    np.testing.assert_array_equal(read, images)
+    assert none is None
+
+
+def test_images_of_a_subset_that_are_not_whole_are_left_out(tmp_path):
+    images, labels, whole = sample(6, 4, 4), sample(6) % 10, np.array([1, 0, 1, 1, 0, 1], bool)
+    np.savez(tmp_path / "kmnist_6.npz", images=images, labels=labels, full28=whole)
+    equal(load_images("kmnist", tmp_path), images[whole], labels[whole])
+
+
+def test_a_subset_of_mnist_is_none_of_kmnist(tmp_path):
+    np.savez(tmp_path / "kmnist_6.npz", images=sample(6, 4, 4))
+    with pytest.raises(FileNotFoundError, match="train-images-idx3-ubyte.gz is missing; it is published at"):
+        load_images("mnist", tmp_path)
+
+
+@pytest.mark.parametrize("arrays, found", [
+    ({"labels": sample(6)}, "is not an npz file with images, and labels or none: KeyError"),
+    ({"images": sample(6, 4, 4).astype(float)}, r"images float64 \(6, 4, 4\), .*expected are uint8"),
+    ({"images": sample(6, 4, 4), "labels": sample(5)}, r"labels uint8 \(5,\); expected are"),
+    ({"images": sample(6, 4, 4), "labels": sample(6) / 2}, r"labels float64 \(6,\); expected are"),
+    ({"images": sample(6, 4, 4), "full28": np.ones(5, bool)}, "is not an npz file .*IndexError"),
+    ({"images": np.array([Bomb("executed")])}, "is not an npz file .*allow_pickle"),
+])
+def test_a_subset_of_another_form_is_refused(arrays, found, tmp_path):
+    np.savez(tmp_path / "octmnist_6.npz", **arrays)
+    with pytest.raises(ValueError, match=f"octmnist_6.npz.*{found}"):
+        load_images("octmnist", tmp_path)
+
+
+def test_two_subsets_of_one_set_are_refused(tmp_path):
+    for part in "ab":
+        np.savez(tmp_path / f"mnist_{part}.npz", images=sample(6, 4, 4))
+    with pytest.raises(ValueError, match="^folder: 2 subsets, mnist_a.npz, mnist_b.npz; accepted is one of mnist"):
+        load_images("mnist", tmp_path)
+
+
 # --- what every reader says
 
 @pytest.mark.parametrize("load, missing, url", [
@@ -363,6 +424,7 @@ def test_checksums_are_md5_and_all_different():
     (lambda folder: load_medmnist("octmnist", folder, "valid"), "split: 'valid'; accepted are train, val, test"),
     (lambda folder: load_idx("MNIST", folder), "name: 'MNIST'; accepted are mnist, kmnist, fashionmnist"),
     (lambda folder: load_idx("mnist", folder, "val"), "split: 'val'; accepted are train, test"),
+    (lambda folder: load_images("svhn", folder), "name: 'svhn'; accepted are pathmnist, .*cifar10"),
     (lambda folder: load_cifar10(folder, None), "split: None; accepted are train, test"),
 ])
 def test_an_unknown_name_or_split_is_refused(call, argument, tmp_path):

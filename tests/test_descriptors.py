@@ -1,4 +1,4 @@
-"""Covariance descriptors: Sec. 6.2, Lemma A.6 and Theorem A.7 of the paper, and the choices it leaves open."""
+"""Covariance descriptors: Sec. 6.2 and Lemma A.6 of the paper, the choices it leaves open, and their ball."""
 
 import math
 import tracemalloc
@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from spdlib import descriptors
-from spdlib.descriptors import covariance_descriptors, descriptor_radius, feature_bounds, features
+from spdlib.descriptors import covariance_descriptors, descriptor_ball, feature_bounds, features
+from spdlib.frechet import PrivateFrechetMean, clip_to_ball
+from spdlib.spd import logm, vecd
 
 # The kernels as Lemma A.6 prints them, with the integer in front of each that divides it.
 PRINTED = {
@@ -116,12 +118,20 @@ def test_descriptor_is_symmetric_positive_definite_with_eigenvalues_above_eta(im
 
 @pytest.mark.parametrize("images", SAMPLES)
 @pytest.mark.parametrize("eta", [1e-9, 1e-6, 0.5, 30.0])
-def test_descriptors_lie_in_the_ball_of_theorem_A7(images, eta):
+def test_descriptors_lie_in_the_ball(images, eta):
     R = covariance_descriptors(images, eta)
+    center, radius = descriptor_ball(R.shape[-1] - 8, eta)
     eigenvalues = np.linalg.eigvalsh(R)
-    norms = np.linalg.norm(np.log(eigenvalues), axis=1)
+    distances = np.linalg.norm(np.log(eigenvalues / center[0, 0]), axis=1)  # the centre is a multiple of I
     relative = rounding(images, R) / eigenvalues[:, 0]  # of the smallest eigenvalue, where it weighs most
-    assert (norms <= descriptor_radius(R.shape[-1] - 8, eta) + np.sqrt(R.shape[-1]) * relative).all()
+    assert (distances <= radius + np.sqrt(R.shape[-1]) * relative).all()
+
+
+@pytest.mark.parametrize("images", SAMPLES)
+def test_the_trace_keeps_to_a_quarter_of_the_squared_bounds(images):
+    covariances = covariance_descriptors(images, 1e-300)
+    a = feature_bounds(covariances.shape[-1] - 8)
+    assert (np.diagonal(covariances, axis1=1, axis2=2) <= a**2 / 4 * (1 + 1e-12)).all()
 
 
 @pytest.mark.parametrize("images", SAMPLES)
@@ -218,7 +228,7 @@ def test_memory_stays_within_twice_the_features_of_a_block(shape, dtype):
     R = covariance_descriptors(images)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak - R.nbytes < 2 * max(2**20, one)
+    assert peak - R.nbytes < 2 * max(8 * descriptors.BLOCK, one)
 
 
 def test_equal_images_of_every_accepted_form_have_equal_descriptors():
@@ -237,21 +247,46 @@ def test_input_is_left_as_it_was():
     np.testing.assert_array_equal(images, before)
 
 
-@pytest.mark.parametrize("channels, k, L", [(1, 9, 12), (3, 11, 14)])
-def test_radius_is_that_of_theorem_A7_and_never_below(channels, k, L):
-    etas = [5e-324, 1e-300, 1e-6, 0.05, 1 / 12.1, 1 / 14.1, 0.5, 1.0, 2, 1e6, 1e308]
-    with mpmath.workdps(60):
-        for eta in etas + list(np.exp(np.random.default_rng(12).uniform(-40, 40, 500))):
-            eta_exact = mpmath.mpf(float(eta))
-            true = mpmath.sqrt(k) * max(abs(mpmath.log(eta_exact)), abs(mpmath.log(L + eta_exact)))
-            assert true <= descriptor_radius(channels, eta) <= true * (1 + mpmath.mpf(2) ** -48)
+ETAS = [5e-324, 1e-310, 1e-300, 1e-6, 0.05, 0.5, 1.0, 2, 1e6, 1e16, 1e308, 1.7976931348623157e308]
 
 
-def test_radius_is_attained_by_an_image_of_one_pixel():
-    R = covariance_descriptors(np.full((1, 1, 1), 77, np.uint8), 1e-6)
-    np.testing.assert_array_equal(R[0], 1e-6 * np.eye(9))
-    norm = np.linalg.norm(np.log(np.diag(R[0])))
-    assert norm * (1 - 2**-50) <= descriptor_radius(1, 1e-6) <= norm * (1 + 2**-48)
+@pytest.mark.parametrize("channels, k", [(1, 9), (3, 11)])
+def test_ball_holds_all_eigenvalues_from_eta_to_L_and_is_no_larger_than_it_must(channels, k):
+    with mpmath.workdps(400):
+        L0 = (k + mpmath.pi**2 / 4) / 4
+        for eta in ETAS + list(np.exp(np.random.default_rng(12).uniform(-700, 700, 300))):
+            center, radius = descriptor_ball(channels, eta)
+            low, middle = (mpmath.log(mpmath.mpf(float(x))) for x in (eta, center[0, 0]))
+            high = mpmath.log(L0 + mpmath.mpf(float(eta)))
+            unit = mpmath.mpf(2) ** -53 * (1 + abs(low) + abs(high))
+            assert (center == center[0, 0] * np.eye(k)).all()
+            assert radius >= mpmath.sqrt(k) * max(high - middle, middle - low)
+            assert radius <= mpmath.sqrt(k) * ((high - low) / 2 + 40 * unit)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("eta", [1e-6, 0.5, 30.0])
+def test_radius_is_attained_by_an_image_of_one_pixel(channels, eta):
+    R = covariance_descriptors(np.full((1, 1, 1, channels), 77, np.uint8), eta)[0]
+    center, radius = descriptor_ball(channels, eta)
+    np.testing.assert_array_equal(R, eta * np.eye(channels + 8))
+    distance = np.linalg.norm(np.log(np.diag(R) / np.diag(center)))
+    assert distance * (1 - 1e-12) <= radius <= distance * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("eta", ETAS)
+def test_ball_is_accepted_by_the_private_mean(channels, eta):
+    center, radius = descriptor_ball(channels, eta)
+    assert PrivateFrechetMean(1.0, 1e-6, radius=radius, center=center).radius == radius
+
+
+@pytest.mark.parametrize("images", SAMPLES)
+def test_private_mean_clips_no_descriptor(images):
+    R = covariance_descriptors(images, 1e-6)
+    center, radius = descriptor_ball(R.shape[-1] - 8, 1e-6)
+    x, origin = vecd(logm(R)), vecd(logm(center))
+    np.testing.assert_allclose(origin + clip_to_ball(x - origin, radius), x, rtol=0, atol=1e-6)
 
 
 def bad_image(value):
@@ -291,13 +326,13 @@ def test_other_images_are_refused_by_name_value_and_what_is_accepted(function, i
 
 @pytest.mark.parametrize("eta", [0, -1e-6, np.nan, np.inf, -np.inf, True, "1e-6", None, np.array([1e-6]), 1j])
 def test_eta_that_is_no_finite_positive_number_is_refused(eta):
-    for call in (lambda: covariance_descriptors(np.zeros((1, 2, 2)), eta), lambda: descriptor_radius(1, eta)):
+    for call in (lambda: covariance_descriptors(np.zeros((1, 2, 2)), eta), lambda: descriptor_ball(1, eta)):
         with pytest.raises(ValueError, match="^eta: .*accepted is a finite number > 0"):
             call()
 
 
 @pytest.mark.parametrize("channels", [0, 2, 4, -1, 1.5, "3", None])
 def test_channels_other_than_1_and_3_are_refused(channels):
-    for call in (lambda: feature_bounds(channels), lambda: descriptor_radius(channels, 1e-6)):
+    for call in (lambda: feature_bounds(channels), lambda: descriptor_ball(channels, 1e-6)):
         with pytest.raises(ValueError, match="^channels: .*accepted are 1"):
             call()

@@ -1,7 +1,11 @@
 """SPD matrices: the eigen kernel, the coordinates, the vector space, the metric."""
 
 import math
+import os
+import pathlib
+import re
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.linalg
@@ -9,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from spdlib.spd import (LOG_MAX, LOG_MIN, SYMMETRY, distance_logeuclid, expm, invvecd, logm, matrix_size,
-                        mean_logeuclid, odot, ominus, oplus, powm, random_spd, vecd)
+from spdlib.spd import (LOG_MAX, LOG_MIN, SYMMETRY, _block, _eigh, _one_blas_thread, distance_logeuclid, expm, invvecd,
+                        logm, matrix_size, mean_logeuclid, odot, ominus, oplus, powm, random_spd, vecd)
 
 close = dict(rtol=1e-10, atol=1e-10)
 properties = settings(max_examples=25, deadline=None, database=None, derandomize=True)
@@ -320,3 +324,119 @@ def test_a_singular_matrix_is_refused_whatever_its_rounding_makes_of_it():
         for X in A @ A.swapaxes(1, 2):
             with pytest.raises(ValueError, match="not positive definite"):
                 logm(X)
+
+
+# many at once
+
+def many(n, k, spread, seed):
+    """Matrices with eigenvalues spread over this many powers of ten, some of them repeated, shape (n, k, k)."""
+    rng = np.random.default_rng(seed)
+    eigenvalues = 10 ** rng.uniform(-spread, 0, (n, k))
+    eigenvalues[::3, 0] = eigenvalues[::3, -1]
+    eigenvalues[::9] = eigenvalues[::9, :1]
+    Q = np.linalg.qr(rng.standard_normal((n, k, k)))[0]
+    X = (Q * eigenvalues[:, None]) @ Q.swapaxes(1, 2)
+    return X / 2 + X.swapaxes(1, 2) / 2
+
+
+def exact_log(X):
+    """The logarithm of one matrix, found with 60 digits and rounded."""
+    with mpmath.workdps(60):
+        eigenvalues, Q = mpmath.eigsy(mpmath.matrix(X.tolist()))
+        L = Q * mpmath.diag([mpmath.log(value) for value in eigenvalues]) * Q.T
+        return np.array(L.tolist(), float).reshape(X.shape)
+
+
+several_blocks = pytest.mark.parametrize("k", [1, 2, 3, 4, 30])
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1, 1e150])
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_logarithms_of_many_are_as_exact_as_the_condition_allows(k, scale):
+    X = many(600, k, 3, k) * scale
+    X[1:9] = np.diag([1.0, 2, 2, 3, 5][:k]) * scale
+    for i, off_diagonal in enumerate([0, 1e-310, 1e-200, 1e-16, 1e-15, 1e-8, 1e-3, 0.5]):
+        X[1 + i, 0, 1] = X[1 + i, 1, 0] = off_diagonal * scale
+    L = logm(X)
+    for i in range(60):
+        truth, condition = exact_log(X[i]), np.linalg.cond(X[i])
+        assert np.linalg.norm(L[i] - truth) <= 4 * k * 2**-52 * (condition + np.linalg.norm(truth))
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_small_matrices_of_every_condition_are_decomposed_no_worse_than_rounding(k):
+    X = many(4000, k, 13, 10 + k)
+    eigenvalues, V = _eigh(X)
+    largest = eigenvalues.max(axis=1)
+    residual = np.linalg.norm(V * eigenvalues[:, None] @ V.swapaxes(1, 2) - X, axis=(1, 2))
+    assert (residual <= 20 * 2**-52 * largest).all()
+    assert (np.linalg.norm(V @ V.swapaxes(1, 2) - np.eye(k), axis=(1, 2)) <= 20 * 2**-52).all()
+    assert (np.abs(np.sort(eigenvalues) - np.linalg.eigvalsh(X)).max(axis=1) <= 20 * 2**-52 * largest).all()
+
+
+def test_matrices_on_which_rotations_stall_are_left_to_eigh(monkeypatch):
+    X = np.tile(np.diag([1.0, 2, 3]), (600, 1, 1))
+    X[7] = [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
+    X[8] = np.ones((3, 3))
+    given = []
+    eigh = np.linalg.eigh
+    monkeypatch.setattr(np.linalg, "eigh", lambda A: given.append(A) or eigh(A))
+    eigenvalues, V = _eigh(X)
+    assert sum(map(len, given)) <= 2
+    np.testing.assert_allclose(V * eigenvalues[:, None] @ V.swapaxes(1, 2), X, atol=1e-14)
+
+
+@several_blocks
+def test_results_are_the_same_bits_on_any_number_of_cores(k, monkeypatch):
+    X = many(2 * _block(k) + 7, k, 2, 0)
+    one = logm(X), mean_logeuclid(X)
+    for cores in (1, 3):
+        monkeypatch.setattr(os, "cpu_count", lambda: cores)
+        assert np.array_equal(logm(X), one[0]) and np.array_equal(mean_logeuclid(X), one[1])
+
+
+@several_blocks
+def test_a_batch_of_several_blocks_equals_its_parts_and_is_left_alone(k):
+    n = 2 * _block(k) + 7
+    X = np.asfortranarray(many(n, k, 2, 1))  # the layout in which small matrices are decomposed
+    before = X.copy()
+    L = logm(X)
+    assert np.array_equal(X, before)
+    for i in (0, _block(k) - 1, _block(k), n - 1):
+        np.testing.assert_allclose(L[i], logm(X[i]), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [2, 9])
+def test_the_bad_matrix_of_a_later_block_is_named(k):
+    n = 2 * _block(k) + 7
+    bads = [(-np.eye(k), "positive definite"), (np.triu(np.ones((k, k))), "symmetric"), (np.nan * np.eye(k), "is nan")]
+    for bad, message in bads:
+        X = np.tile(np.eye(k), (n, 1, 1))
+        X[n - 2] = bad
+        with pytest.raises(ValueError, match=rf"X\[{n - 2}.*{message}"):
+            logm(X)
+
+
+def test_the_mean_of_many_equal_matrices_is_that_matrix():
+    X = np.tile(np.diag([math.exp(0.1), math.exp(0.3)]), (100_000, 1, 1))
+    np.testing.assert_allclose(mean_logeuclid(X), X[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 10, 99, 100, 101])
+def test_the_mean_takes_every_matrix_once(n):
+    X = random_spd(3 * n, 2, 1, n).reshape(3, n, 2, 2)
+    np.testing.assert_allclose(logm(mean_logeuclid(X)), logm(X).mean(axis=1), **close)
+
+
+def test_blas_starts_no_threads_while_ours_run():
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    with _one_blas_thread():
+        found = [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
+    assert set(found) == {1}
+
+
+def test_the_page_on_speed_has_the_markers_between_which_the_benchmark_writes():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    page, benchmark = ((root / name).read_text(encoding="utf-8") for name in ("book/speed.md", "benchmarks/run.py"))
+    begin, end = re.findall("<!-- .*? -->", benchmark)
+    assert page.count(begin) == page.count(end) == 1 and page.index(begin) < page.index(end)
