@@ -55,8 +55,8 @@ def load_histology(tile=28):
 def load_images(name, folder):
     """Images and labels of a set of `PUBLISHED`, training images then test images, or those of a subset in the folder.
 
-    A subset is a file name_*.npz, of which there may be one, with `images` and, where these are known, `labels`; without
-    them the labels are None. Where it has `full28`, images that are not whole are left out. The published files go first.
+    A subset is a file name_*.npz, of which there may be one, with `images` and, where these are known, `labels`; else
+    the labels are None. Where it has `full28`, images that are not whole are left out. Published files go first.
     """
     _check("name", name, PUBLISHED)
     published = f"{name}.npz" if name in MEDMNIST else name if name in IDX else "cifar-10-batches-py"
@@ -101,7 +101,8 @@ def load_cifar10(folder, split="train"):
 
 def _subset(name, paths):
     if len(paths) > 1:
-        raise ValueError(f"folder: {len(paths)} subsets, {', '.join(path.name for path in paths)}; accepted is one of {name}")
+        found = ", ".join(path.name for path in paths)
+        raise ValueError(f"folder: {len(paths)} subsets, {found}; accepted is one of {name}")
     with _reading(paths[0], name, "", "an npz file with images, and labels or none") as stream:
         arrays = np.load(stream, allow_pickle=False)
         whole = arrays["full28"] if "full28" in arrays else slice(None)

@@ -1,4 +1,4 @@
-"""What several releases cost together: mu^2 = sum mu_i^2, against the numerical accountant of Gopi, Lee and Wutschitz (2021)."""
+"""What several releases cost together, mu^2 = sum mu_i^2, against the accountant of Gopi, Lee and Wutschitz (2021)."""
 
 import math
 
@@ -39,7 +39,7 @@ def test_so_do_deltas(epsilon):
 @pytest.mark.parametrize("epsilon, delta", [(0.5, 1e-5), (1.0, 1e-7), (3.0, 1e-9)])
 @pytest.mark.parametrize("m", [2, 4])
 def test_m_releases_with_noise_that_is_root_m_stronger_cost_what_one_does(m, epsilon, delta):
-    mechanism = TangentGaussian(math.sqrt(m), epsilon, delta)  # its sigma is that for sensitivity 1, times the root of m
+    mechanism = TangentGaussian(math.sqrt(m), epsilon, delta)  # the sigma for sensitivity 1, times the root of m
     low, _, high = accountant([1 / mechanism.sigma] * m).compute_epsilon(delta, [1] * m)
     assert low <= epsilon <= high
 
