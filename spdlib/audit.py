@@ -27,7 +27,7 @@ def audit(releases, neighbours, delta, confidence=0.95, score=None):
         raise ValueError(f"releases and neighbours have shapes {a.shape} and {b.shape}; accepted is (m, d) for both, m ≥ 4")
     half = len(a) // 2
     score = score or _discriminant(a[:half], b[:half])
-    first, second = ([score(a[part]), score(b[part])] for part in (slice(half), slice(half, None)))
+    first, second = ([_scored(score, x[part]) for x in (a, b)] for part in (slice(half), slice(half, None)))
     thresholds = np.quantile(np.concatenate(first), np.linspace(0, 1, THRESHOLDS))
     sides = (1, *first), (-1, *first[::-1])  # the event score > t, which the releases make likely, and score < t
     shown = [_lower_bound(sign * p, sign * q, sign * thresholds, delta, confidence) for sign, p, q in sides]
@@ -43,6 +43,13 @@ def _lower_bound(p, q, t, delta, confidence):
     low = np.where(hits > 0, beta.ppf(tail, np.maximum(hits, 1), n - hits + 1), 0)
     high = np.where(misses < n, beta.isf(tail, misses + 1, np.maximum(n - misses, 1)), 1)
     return np.log(np.maximum((low - delta) / high, 1))
+
+
+def _scored(score, x):
+    scores = _finite(score(x), "score")
+    if scores.shape != (len(x),):
+        raise ValueError(f"score returns shape {scores.shape} for releases of shape {x.shape}; accepted is ({len(x)},)")
+    return scores
 
 
 def _discriminant(a, b):

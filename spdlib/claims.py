@@ -105,7 +105,7 @@ class claim:
             results[name] = survives, {True: "positive on the whole box", False: "not positive somewhere",
                                        None: f"undecided after {most_boxes} boxes"}[survives]
         count = next((boxes[name] for name, (survives, _) in results.items() if survives), 0)
-        self._settle("certificate", f"{count} boxes of ball arithmetic", results)
+        self._settle("certificate", f"{count} box{'es' * (count != 1)} of ball arithmetic", results)
 
     def equal(self, value, **candidates):
         """`exact`: arrays that agree with `value` to rounding error, relative to the largest entry of the two."""

@@ -8,6 +8,7 @@ k 2⁻⁵² times the largest: below that it is rounding, and its sign an accide
 
 import contextlib
 import functools
+import itertools
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -147,30 +148,35 @@ def _spectral(function, A, name, check):
             low[block], high[block] = eigenvalues.min(axis=-1), eigenvalues.max(axis=-1)
             result[block] = _compose(function(eigenvalues), V)
 
-    with _one_blas_thread() if k > 25 else contextlib.nullcontext():  # LAPACK divides and conquers from 26 on
-        _blockwise(compute, len(A), _block(k))
+    size, threads = _block(k)
+    with _one_blas_thread() if k > 25 and len(A) > size else contextlib.nullcontext():  # from 26 LAPACK divides and conquers
+        _blockwise(compute, len(A), size, threads)
     check(low.reshape(batch), high.reshape(batch), k, name)
     return result.reshape(batch + (k, k))
 
 
 def _block(k):
-    """Number of matrices in a block, which stays in the cache of a core with what is computed from it."""
-    return 2**13 if k <= 3 else max(2**15 // k**2, 1)
+    """Number of matrices in a block, which stays in the cache with what is computed from it, and number of threads.
+
+    On matrices of size 2 or 3 threads would spend their time in waiting for the lock of the interpreter.
+    """
+    return (2**14, 1) if k <= 3 else (max(2**15 // k**2, 1), os.cpu_count())
 
 
-def _blockwise(function, n, size, threads=None):
-    """Call `function(block)` for the slices of this size that make up `range(n)`, on all cores."""
+def _blockwise(function, n, size, threads):
+    """Call `function(block)` for the slices of this size that make up `range(n)`, on so many threads."""
     starts = iter(range(0, n, size))  # shared by the threads; their number leaves blocks and roundings as they are
 
     def work(_):
         for start in starts:
             function(slice(start, start + size))
 
-    if n <= size:
+    if n <= size or threads == 1:
         return work(0)
-    threads = threads or os.cpu_count()
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, range(threads)))  # listed, so that an exception is raised here
+    with ThreadPoolExecutor(threads - 1) as pool:
+        others = pool.map(work, range(threads - 1))
+        work(0)
+    list(others)  # so that their exceptions are raised here
 
 
 def _one_blas_thread():
@@ -213,9 +219,8 @@ def _jacobi(A):
         a[q, q] += t * a[p, q]
         a[p, q] = 0
         for r in {0, 1, 2}.difference([p, q]) if k == 3 else ():
-            x, y = a[min(p, r), max(p, r)], a[min(q, r), max(q, r)]
-            x[:], y[:] = c * x - s * y, s * x + c * y
-        V[p], V[q] = c * V[p] - s * V[q], s * V[p] + c * V[q]
+            _turn(a[min(p, r), max(p, r)], a[min(q, r), max(q, r)], c, s)
+        _turn(V[p], V[q], c, s)
     eigenvalues, V = a[range(k), range(k)].T, V.transpose(2, 1, 0)
     rest = np.abs(a[np.triu_indices(k, 1)]).max(axis=0) > EPS * np.abs(eigenvalues).min(axis=1)
     if rest.any():
@@ -223,11 +228,23 @@ def _jacobi(A):
     return eigenvalues, V
 
 
+def _turn(x, y, c, s):
+    """Turn the pairs (x, y) in place: to c x - s y and s x + c y."""
+    turned = s * x
+    x *= c
+    x -= s * y
+    y *= c
+    y += turned
+
+
 def _compose(eigenvalues, V):
     """`V diag(eigenvalues) Vᵀ`, symmetric to the last bit."""
     k = V.shape[-1]
-    if k <= 3:
-        return sum(eigenvalues[..., None, None, i] * (V[..., :, None, i] * V[..., None, :, i]) for i in range(k))
+    if k <= 3:  # entry by entry, as `_jacobi` stores them
+        A = np.empty(V.shape)
+        for i, j in itertools.combinations_with_replacement(range(k), 2):
+            A[..., i, j] = A[..., j, i] = sum(eigenvalues[..., p] * V[..., i, p] * V[..., j, p] for p in range(k))
+        return A
     half = (V * (eigenvalues / 2)[..., None, :]) @ V.swapaxes(-2, -1)  # halved first: the sum of two could overflow
     return half + half.swapaxes(-2, -1)
 
@@ -249,15 +266,12 @@ def _symmetric(A, name):
 
 
 def _exactly_symmetric(A):
-    """Whether all matrices of a batch are symmetric to the last bit and finite."""
+    """Whether all matrices of a batch are symmetric to the last bit and finite; huge entries may pass for infinite."""
     A = A.reshape((-1,) + A.shape[-2:])
-    exact = np.empty(len(A), bool)
-
-    def compare(block):
-        exact[block] = np.isfinite(A[block]).all() and (A[block] == A[block].swapaxes(1, 2)).all()
-
-    _blockwise(compare, len(A), _block(A.shape[-1]))
-    return exact.all()
+    size, _ = _block(A.shape[-1])
+    blocks = (A[start:start + size] for start in range(0, len(A), size))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return all(np.isfinite(block.sum()) and (block == block.swapaxes(1, 2)).all() for block in blocks)
 
 
 def _real(A, name):

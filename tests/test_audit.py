@@ -57,6 +57,8 @@ def test_an_event_that_only_one_data_set_produces_shows_what_the_sample_can():
 @pytest.mark.parametrize("arguments, message", [
     (dict(delta=1), "delta is 1; accepted"), (dict(delta=math.nan), "delta is nan"), (dict(confidence=1), "confidence is 1; accepted"),
     (dict(releases=np.zeros((8, 3))), r"shapes \(8, 3\) and \(8, 2\)"), (dict(releases=np.full((8, 2), np.nan)), r"releases\[0, 0\] is nan"),
+    (dict(score=lambda x: x), r"score returns shape \(4, 2\) for releases of shape \(4, 2\); accepted is \(4,\)"),
+    (dict(score=lambda x: np.full(len(x), np.nan)), r"score\[0\] is nan"),
     (dict(releases=np.zeros((3, 2)), neighbours=np.zeros((3, 2))), "m ≥ 4"),
 ])
 def test_bad_input_is_named(arguments, message):
