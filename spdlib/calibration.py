@@ -19,13 +19,12 @@ the phi where that is positive. For d = 1 it is 1 - e^(epsilon/2 - alpha).
 """
 
 import math
-import numbers
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erfcx, kve
 
-TINY, HUGE = math.ulp(0.0), float(np.finfo(float).max)
+from ._checks import HUGE, TINY, integer, number, positive
 
 # SLACK goes on top of every log delta that is used: more than ten times what rounding can take from it. In units of
 # u = 2^-53, with x <= 39, y <= 60 and R good to 10 u (130 u at -9, where nothing cancels): -x^2/2 loses 2e3 u;
@@ -39,34 +38,19 @@ _NODES, _WEIGHTS = (1 + _NODES) / 2, _WEIGHTS / 2
 _L2_NODES, _L2_WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
-def _checked(name, value, low, high, accepted, also=None):
-    """The value as a float, if it is a real number in [low, high] or equals `also`; else ValueError."""
-    try:
-        real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        number = float(value) if real else math.nan  # before comparing: np.float32 would round low and high
-    except OverflowError:  # an int beyond the floats
-        number = math.inf
-    if not (low <= number <= high or number == also):
-        raise ValueError(f"{name}: got {value!r}; accepted: {accepted}")
-    return number
-
-
-def _positive(name, value):
-    return _checked(name, value, TINY, HUGE, "a finite number above 0")
-
-
 def _epsilon(value):
-    return _checked("epsilon", value, 1e-6, 1e3, "a number from 1e-6 to 1e3")
+    return number(value, "epsilon", 1e-6, 1e3, "numbers from 1e-6 to 1e3")
 
 
 def _delta(value):
-    return _checked("delta", value, 1e-300, 0.5, "a number from 1e-300 to 1/2")
+    accepted = "numbers from 1e-300 to 1/2"
+    if value == 0:
+        accepted += '; 0, a pure promise, is that of Laplace noise (mechanism="laplace")'
+    return number(value, "delta", 1e-300, 0.5, accepted)
 
 
 def _dimension(value):
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 1 <= value <= 5050:
-        raise ValueError(f"d: got {value!r}; accepted: an integer from 1 to 5050 (k = 100)")
-    return int(value)
+    return integer(value, "d", 1, 5050)  # k = 100
 
 
 def _mills(t):
@@ -91,15 +75,16 @@ def _log_delta(x, mu):
 
 def _mu(sensitivity, sigma, name="sigma"):
     """sensitivity / sigma rounded up (more mu is less privacy); it may be infinite, never 0."""
-    return math.nextafter(_positive("sensitivity", sensitivity) / _positive(name, sigma), math.inf)
+    return math.nextafter(positive(sensitivity, "sensitivity") / positive(sigma, name), math.inf)
 
 
-def _scale(sensitivity, factor):
-    """sensitivity * factor rounded up."""
-    sigma = math.nextafter(sensitivity * factor, math.inf)
-    if sigma == math.inf:
-        raise ValueError(f"sensitivity: got {sensitivity!r}; accepted: below {HUGE / factor:.4g}, for a finite sigma")
-    return sigma
+def _rounded_up(sensitivity, factor):
+    """sensitivity * factor, the scale of a noise, rounded up."""
+    scale = math.nextafter(sensitivity * factor, math.inf)
+    if scale == math.inf:
+        raise ValueError(f"sensitivity is {sensitivity!r}; accepted are numbers below "
+                         f"{HUGE / factor:.4g}, for a finite scale of the noise")
+    return scale
 
 
 def sigma_classical(sensitivity, epsilon, delta):
@@ -109,9 +94,11 @@ def sigma_classical(sensitivity, epsilon, delta):
     epsilon outside [1e-6, 1), delta outside [1e-300, 1/2], a sensitivity that is not finite and positive, a sigma that
     overflows.
     """
-    sensitivity, delta = _positive("sensitivity", sensitivity), _delta(delta)
-    epsilon = _checked("epsilon", epsilon, 1e-6, math.nextafter(1, 0), "1e-6 to below 1, where Theorem 2.1 is stated")
-    return _scale(sensitivity, math.sqrt(2 * math.log(1.25 / delta)) / epsilon * (1 + 1e-15))  # rounding: below 6e-16
+    sensitivity, delta = positive(sensitivity, "sensitivity"), _delta(delta)
+    epsilon = number(epsilon, "epsilon", 1e-6, math.nextafter(1, 0),
+                     "numbers from 1e-6 to below 1, where Theorem 2.1 is stated")
+    factor = math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+    return _rounded_up(sensitivity, factor * (1 + 1e-15))  # rounding is below 6e-16
 
 
 def sigma_analytic(sensitivity, epsilon, delta):
@@ -121,7 +108,16 @@ def sigma_analytic(sensitivity, epsilon, delta):
     value. ValueError for epsilon outside [1e-6, 1e3], delta outside [1e-300, 1/2], a sensitivity that is not finite and
     positive, a sigma that overflows.
     """
-    return _scale(_positive("sensitivity", sensitivity), 1 / gdp_mu(epsilon, delta))
+    return _rounded_up(positive(sensitivity, "sensitivity"), 1 / gdp_mu(epsilon, delta))
+
+
+def laplace_scale(sensitivity, epsilon):
+    """The scale sensitivity/epsilon of noise with density exp(-|x|/scale), rounded up: epsilon-DP.
+
+    In the unit of the sensitivity; for a flat space, where the constant of the density is the same everywhere.
+    ValueError for epsilon outside [1e-6, 1e3], a sensitivity that is not finite and positive, a scale that overflows.
+    """
+    return _rounded_up(positive(sensitivity, "sensitivity"), 1 / _epsilon(epsilon) * (1 + 1e-15))
 
 
 def gdp_mu(epsilon, delta):
@@ -152,7 +148,7 @@ def gaussian_delta(sigma, epsilon, sensitivity=1.0):
     ValueError for an epsilon neither 0 nor in [1e-6, 1e3], a sigma or sensitivity that is not finite and positive.
     """
     mu = _mu(sensitivity, sigma)
-    epsilon = _checked("epsilon", epsilon, 1e-6, 1e3, "0 or a number from 1e-6 to 1e3", also=0)
+    epsilon = number(epsilon, "epsilon", 1e-6, 1e3, "0 and numbers from 1e-6 to 1e3", also=0)
     # Above 39 delta is below TINY, and at 39 too; below -9 it is 1 to within 3e-19, and SLACK takes it to 1.
     x = min(max(epsilon / mu - mu / 2, -9.0), 39.0)
     return min(math.nextafter(math.exp(_log_delta(x, mu) + SLACK), math.inf), 1.0)
@@ -166,7 +162,7 @@ def gaussian_epsilon(sigma, delta, sensitivity=1.0):
     not finite and positive, a mu that is not below 1e154.
     """
     mu, target = _mu(sensitivity, sigma), math.log(_delta(delta))
-    mu = _checked("sensitivity / sigma", mu, TINY, 1e154, "below 1e154, for a finite epsilon")
+    mu = number(mu, "sensitivity / sigma", TINY, 1e154, "numbers below 1e154, for a finite epsilon")
 
     def excess(x):
         return _log_delta(x, mu) + SLACK - target
@@ -186,7 +182,7 @@ def l2_delta(scale, epsilon, d, sensitivity=1.0):
     epsilon outside [1e-6, 1e3], a d outside 1 to 5050, a scale or sensitivity that is not finite and positive, a
     sensitivity/scale beyond 1e5.
     """
-    loss = _checked("sensitivity / scale", _mu(sensitivity, scale, "scale"), TINY, 1e5, "at most 1e5")
+    loss = number(_mu(sensitivity, scale, "scale"), "sensitivity / scale", TINY, 1e5, "numbers up to 1e5")
     epsilon, d = _epsilon(epsilon), _dimension(d)
     if loss <= epsilon:
         return 0.0
@@ -200,12 +196,13 @@ def l2_scale(sensitivity, epsilon, delta, d):
     epsilon-DP, by more than rounding. ValueError for epsilon outside [1e-6, 1e3], delta outside [1e-300, 1/2], a d
     outside 1 to 5050, a sensitivity that is not finite and positive, a scale that overflows.
     """
-    sensitivity, epsilon, delta, d = _positive("sensitivity", sensitivity), _epsilon(epsilon), _delta(delta), _dimension(d)
+    sensitivity, epsilon = positive(sensitivity, "sensitivity"), _epsilon(epsilon)
+    delta, d = _delta(delta), _dimension(d)
     target = math.log(delta) - 2 * SLACK  # twice, so that l2_delta keeps below what was asked
     highest = math.log(40 + 4 * (epsilon + d))  # there delta > 1/2, at the lowest delta < 1e-300
     log_excess = brentq(lambda w: _log_l2_delta(math.exp(w), epsilon, d) - target, -700.0, highest, xtol=1e-14)
     excess = math.exp(log_excess) * (1 - 1e-12)  # how far the loss may go above epsilon; 1e-12 covers brentq's place
-    return _scale(sensitivity, 1 / (epsilon + excess) * (1 + 1e-15))
+    return _rounded_up(sensitivity, 1 / (epsilon + excess) * (1 + 1e-15))
 
 
 def _log_l2_delta(excess, epsilon, d):

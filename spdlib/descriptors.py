@@ -6,12 +6,12 @@ edge appears and the bounds of Lemma A.6 hold at the border too. *arctan(|Ix| / 
 """
 
 import math
-import os
-from numbers import Real
 
 import numpy as np
 
-from .spd import _blockwise, _one_blas_thread
+from ._checks import integer, positive
+from ._parallel import CORES, blockwise, one_blas_thread
+from .spd import ball_from_bounds
 
 # The printed kernels of Lemma A.6 are products of a smoothing across and a difference along, over a power of two. The
 # sign, which tells a convolution from a correlation, falls to the absolute value.
@@ -32,7 +32,7 @@ def covariance_descriptors(images, eta=1e-6):
     (h w + 2) 2^-53 trace(R_eta); an eta below that bound promises nothing.
     Raises ValueError for other images and for an eta that is not a finite number > 0.
     """
-    images, eta = _checked_images(images), _checked_eta(eta)
+    images, eta = _checked_images(images), positive(eta, "eta")
     n, h, w, channels = images.shape
     k = channels + 8
     R = np.empty((n, k, k))
@@ -41,9 +41,9 @@ def covariance_descriptors(images, eta=1e-6):
         R[block] = _covariances(_features(images[block])) + eta * np.eye(k)
 
     at_a_time = max(1, BLOCK // (k * h * w))
-    threads = min(os.cpu_count(), at_a_time)
-    with _one_blas_thread():
-        _blockwise(compute, n, at_a_time // threads, threads)
+    threads = min(CORES, at_a_time)
+    with one_blas_thread():
+        blockwise(compute, n, at_a_time // threads, threads)
     return R
 
 
@@ -70,12 +70,8 @@ def descriptor_ball(channels, eta):
     most a^2/4, and their sum, the trace, bounds the largest eigenvalue; the smallest is at least eta. The radius is
     rounded up, by more than the centre is off. A descriptor as computed can leave the ball by its own rounding.
     """
-    a, eta = feature_bounds(channels), _checked_eta(eta)
-    L = a @ a / 4 + eta
-    low, high = math.log(eta), math.log(L)
-    slack = 2**-48 * (1 + abs(low) + abs(high))  # 32 units of rounding; those of L, its root and the rest are below 25
-    radius = math.sqrt(len(a)) * ((high - low) / 2 + slack)
-    return math.sqrt(eta) * math.sqrt(L) * np.eye(len(a)), radius  # of eta L itself the root could be that of 0
+    a, eta = feature_bounds(channels), positive(eta, "eta")
+    return ball_from_bounds(eta, a @ a / 4 + eta, len(a))
 
 
 def _features(images):
@@ -119,29 +115,23 @@ def _checked_images(images):
     try:
         images = np.asarray(images)
     except ValueError as error:
-        raise ValueError(f"images: no array ({error}); {accepted}") from error
+        raise ValueError(f"images is no array ({error}); {accepted}") from error
     stack = images[..., None] if images.ndim == 3 else images
     if stack.ndim != 4 or stack.shape[-1] not in (1, 3) or 0 in stack.shape[1:]:
-        raise ValueError(f"images: shape {images.shape}; {accepted}")
+        raise ValueError(f"images has shape {images.shape}; {accepted}")
     if stack.dtype == np.uint8:
         return stack
     if not np.issubdtype(stack.dtype, np.floating):
-        raise ValueError(f"images: type {stack.dtype}; {accepted}")
+        raise ValueError(f"images has dtype {stack.dtype}; {accepted}")
     low, high = stack.min(axis=(1, 2, 3)), stack.max(axis=(1, 2, 3))
     bad = ~((low >= 0) & (high <= 1))  # NaN fails every comparison
     if bad.any():
         i = int(bad.argmax())
-        raise ValueError(f"images: image {i} has values from {low[i]} to {high[i]}; {accepted}")
+        raise ValueError(f"images[{i}] has values from {low[i]} to {high[i]}; {accepted}")
     return stack
 
 
 def _checked_channels(channels):
-    if channels not in (1, 3):
-        raise ValueError(f"channels: {channels!r}; accepted are 1 (grey) and 3 (RGB)")
+    if integer(channels, "channels", 1, 3) == 2:
+        raise ValueError("channels is 2; accepted are 1 (grey) and 3 (RGB)")
     return int(channels)
-
-
-def _checked_eta(eta):
-    if not isinstance(eta, Real) or isinstance(eta, bool) or not 0 < eta < math.inf:
-        raise ValueError(f"eta: {eta!r}; accepted is a finite number > 0")
-    return float(eta)
