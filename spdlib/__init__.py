@@ -3,8 +3,17 @@
 from .frechet import FrechetMean, PrivateFrechetMean
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from .spaces import Euclidean, LogEuclidean
-from .spd import (ball_from_bounds, distance_logeuclid, expm, invvecd, logm, mean_logeuclid,
-                  powm, random_spd, vecd)
+from .spd import (
+                  ball_from_bounds,
+                  distance_logeuclid,
+                  expm,
+                  invvecd,
+                  logm,
+                  mean_logeuclid,
+                  powm,
+                  random_spd,
+                  vecd,
+)
 
 __version__ = "0.2.0"
 

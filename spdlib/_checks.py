@@ -1,7 +1,8 @@
 """The one door for values: what comes in is converted to float64 or refused, in one wording.
 
-Every error says `NAME is VALUE; accepted are WHAT`. What is returned is a plain float, int or float64 array, so that
-no rounding of a narrower type, no mask and no imaginary part goes further than this.
+Every error says `NAME is VALUE; accepted are WHAT`. What is returned is a plain float, int or
+float64 array, so that no rounding of a narrower type, no mask and no imaginary part goes further
+than this.
 """
 
 import math
@@ -13,7 +14,7 @@ TINY, HUGE = math.ulp(0.0), float(np.finfo(float).max)
 
 
 def number(value, name, low, high, accepted, also=None):
-    """`value` as a float, if it is a real number in [low, high] or equals `also`; else ValueError."""
+    """`value` as a float, if it is a real number in [low, high] or equals `also`."""
     try:
         real_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         converted = float(value) if real_number else math.nan
@@ -55,8 +56,9 @@ def generator(rng):
             raise TypeError
         return np.random.default_rng(rng)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"rng is {rng!r}; accepted are a numpy.random.Generator, a seed (an integer "
-                         "≥ 0 or several of them), or None for the system's entropy") from error
+        raise ValueError(
+            f"rng is {rng!r}; accepted are a numpy.random.Generator, a seed (an integer ≥ 0 or "
+            "several of them), or None for the system's entropy") from error
 
 
 def array(value, name):

@@ -9,7 +9,7 @@ CORES = os.cpu_count() or 1
 
 
 def blockwise(function, n, size, threads):
-    """Call `function(block)` for the slices of this size that make up `range(n)`, on so many threads.
+    """Call `function(block)` for the slices of this size that make up `range(n)`, on threads.
 
     Their number leaves the blocks, and so all roundings, as they are.
     """
@@ -29,7 +29,7 @@ def blockwise(function, n, size, threads):
 
 
 def one_blas_thread():
-    """Context in which BLAS starts no threads of its own, which would fight with ours; it needs threadpoolctl."""
+    """Context in which BLAS starts no threads, which would fight with ours; needs threadpoolctl."""
     controller = _blas()
     return controller.limit(limits=1, user_api="blas") if controller else contextlib.nullcontext()
 

@@ -1,4 +1,4 @@
-"""Audit of a mechanism as a black box: how large its ε must be, from nothing but what it releases."""
+"""Audit of a mechanism as a black box: how large its ε must be, from its releases alone."""
 
 import math
 
@@ -14,8 +14,8 @@ def audit(releases, neighbours, delta, confidence=0.95, score=None):
     """Lower bound on the ε at `delta` of the mechanism that made these releases.
 
     The first half of each sample chooses the event `score > t` or `score < t` that shows most, the
-    second half tests it. A bound far below the promise shows nothing: rare events, as those behind a
-    small `delta`, are beyond counting.
+    second half tests it. A bound far below the promise shows nothing: rare events, as those behind
+    a small `delta`, are beyond counting.
 
     Parameters
     ----------
@@ -26,8 +26,8 @@ def audit(releases, neighbours, delta, confidence=0.95, score=None):
     confidence : float
         In (0, 1): how often the bound holds at least.
     score : function from (m, d) to (m,), optional
-        Orders releases from the neighbour's side to the other; its best choice is the log-likelihood
-        ratio. Without it Fisher's linear discriminant is learnt from the first half.
+        Orders releases from the neighbour's side to the other; its best choice is the
+        log-likelihood ratio. Without it Fisher's linear discriminant is learnt from the first half.
 
     Returns
     -------
@@ -37,15 +37,16 @@ def audit(releases, neighbours, delta, confidence=0.95, score=None):
     Raises
     ------
     ValueError
-        For a value outside its range, shapes that do not fit, releases or scores that are not finite.
+        For a value outside its range, shapes that do not fit, releases or scores that are not
+        finite.
     """
     delta = number(delta, "delta", 0, math.nextafter(1, 0), "numbers in [0, 1)")
     confidence = number(confidence, "confidence", math.ulp(0), math.nextafter(1, 0),
                         "numbers in (0, 1)")
     a, b = finite(releases, "releases"), finite(neighbours, "neighbours")
     if a.ndim != 2 or a.shape != b.shape or len(a) < 4:
-        raise ValueError(f"releases and neighbours have shapes {a.shape} and {b.shape}; accepted is "
-                         "(m, d) for both, m ≥ 4")
+        raise ValueError(f"releases and neighbours have shapes {a.shape} and {b.shape}; accepted "
+                         "is (m, d) for both, m ≥ 4")
     half = len(a) // 2
     score = score or _discriminant(a[:half], b[:half])
     a_first, a_second = _scored(score, a[:half]), _scored(score, a[half:])
@@ -54,8 +55,10 @@ def audit(releases, neighbours, delta, confidence=0.95, score=None):
     above = _lower_bound(a_first, b_first, thresholds, delta, confidence)
     below = _lower_bound(-b_first, -a_first, -thresholds, delta, confidence)
     if above.max() >= below.max():
-        return float(_lower_bound(a_second, b_second, thresholds[above.argmax()], delta, confidence))
-    return float(_lower_bound(-b_second, -a_second, -thresholds[below.argmax()], delta, confidence))
+        best = thresholds[above.argmax()]
+        return float(_lower_bound(a_second, b_second, best, delta, confidence))
+    best = thresholds[below.argmax()]
+    return float(_lower_bound(-b_second, -a_second, -best, delta, confidence))
 
 
 def _lower_bound(p, q, t, delta, confidence):

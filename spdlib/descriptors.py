@@ -1,8 +1,9 @@
 """Covariance descriptors of images (Sec. 6.2) and a ball that holds them.
 
-The paper is silent on three choices; they are made here. *Border*: the edge pixel is replicated, so that no false
-edge appears and the bounds of Lemma A.6 hold at the border too. *arctan(|Ix| / |Iy|)* is 0 at 0/0 and pi/2 at a/0.
-*RGB*: derivatives are taken of the mean of the three channels, a convex combination, so the bounds hold for it.
+The paper is silent on three choices; they are made here. *Border*: the edge pixel is replicated, so
+that no false edge appears and the bounds of Lemma A.6 hold at the border too. *arctan(|Ix| / |Iy|)*
+is 0 at 0/0 and pi/2 at a/0. *RGB*: derivatives are taken of the mean of the three channels, a
+convex combination, so the bounds hold for it.
 """
 
 import math
@@ -13,24 +14,25 @@ from ._checks import integer, positive
 from ._parallel import CORES, blockwise, one_blas_thread
 from .spd import ball_from_bounds
 
-# The printed kernels of Lemma A.6 are products of a smoothing across and a difference along, over a power of two. The
-# sign, which tells a convolution from a correlation, falls to the absolute value.
+# The printed kernels of Lemma A.6 are products of a smoothing across and a difference along, over a
+# power of two. The sign, which tells a convolution from a correlation, falls to the absolute value.
 SOBEL = (1, 2, 1), (1, 0, -1), 4
 SECOND = (1, 4, 6, 4, 1), (1, 0, -2, 0, 1), 32
 
-BLOCK = 2**20  # floats in the features that are held at a time, by all threads: 8 MiB. In smaller blocks they would queue
+BLOCK = 2**20  # floats of features held at a time, by all threads: 8 MiB; smaller blocks queue
 
 
 def covariance_descriptors(images, eta=1e-6):
-    """Covariance descriptors R_eta (Sec. 6.2), shape (n, k, k), k = 9 for grey and 11 for RGB images.
+    """Covariance descriptors R_eta (Sec. 6.2), shape (n, k, k), k = 9 for grey and 11 for RGB.
 
-    `images` has shape (n, h, w) or (n, h, w, 1) for grey and (n, h, w, 3) for RGB; its values are unsigned 8-bit
-    integers, read as v/255, or floats in [0, 1]. Beside its input and result it needs memory for twice the features
-    of one block, which are 8 MiB, or those of one image where that is more.
+    `images` has shape (n, h, w) or (n, h, w, 1) for grey and (n, h, w, 3) for RGB; its values are
+    unsigned 8-bit integers, read as v/255, or floats in [0, 1]. Beside its input and result it
+    needs memory for twice the features of one block, which are 8 MiB, or those of one image where
+    that is more.
 
-    The result is exactly symmetric. Its smallest eigenvalue is at least eta but for rounding, which is below
-    (h w + 2) 2^-53 trace(R_eta); an eta below that bound promises nothing.
-    Raises ValueError for other images and for an eta that is not a finite number > 0.
+    The result is exactly symmetric. Its smallest eigenvalue is at least eta but for rounding, which
+    is below (h w + 2) 2^-53 trace(R_eta); an eta below that bound promises nothing. Raises
+    ValueError for other images and for an eta that is not a finite number > 0.
     """
     images, eta = _checked_images(images), positive(eta, "eta")
     n, h, w, channels = images.shape
@@ -48,27 +50,29 @@ def covariance_descriptors(images, eta=1e-6):
 
 
 def features(images):
-    """Feature vectors phi of every pixel, row by row (Sec. 6.2), shape (n, k, h w); images as for the descriptors.
+    """Feature vectors phi of every pixel, row by row (Sec. 6.2), shape (n, k, h w).
 
-    phi = [x, y, channels, |Ix|, |Iy|, |Ixx|, |Iyy|, sqrt(Ix^2 + Iy^2), arctan(|Ix| / |Iy|)] with x = column/(w - 1)
-    and y = row/(h - 1), which are 0 where there is one pixel only. Every feature keeps to `feature_bounds`.
-    Derivatives of 8-bit images are exact before they are scaled, so their 0/0 is found exactly; floats that stand
-    for v/255 may miss it by rounding.
+    phi = [x, y, channels, |Ix|, |Iy|, |Ixx|, |Iyy|, sqrt(Ix^2 + Iy^2), arctan(|Ix| / |Iy|)] with x
+    = column/(w - 1) and y = row/(h - 1), which are 0 where there is one pixel only. Every feature
+    keeps to `feature_bounds`. Derivatives of 8-bit images are exact before they are scaled, so
+    their 0/0 is found exactly; floats that stand for v/255 may miss it by rounding.
     """
     return _features(_checked_images(images))
 
 
 def feature_bounds(channels):
     """Upper bounds a_i of the features, which are all >= 0 (Lemma A.6), shape (k,)."""
-    return np.array([1, 1] + [1] * _checked_channels(channels) + [1, 1, 1, 1, math.sqrt(2), math.pi / 2])
+    intensities = [1] * _checked_channels(channels)
+    return np.array([1, 1, *intensities, 1, 1, 1, 1, math.sqrt(2), math.pi / 2])
 
 
 def descriptor_ball(channels, eta):
-    """Centre sqrt(eta L) I, shape (k, k), and radius sqrt(k) ln(L/eta) / 2 of a ball that holds every R_eta.
+    """Centre sqrt(eta L) I and radius sqrt(k) ln(L/eta) / 2 of a ball that holds every R_eta.
 
-    Distances are log-Euclidean. L = sum a_i^2 / 4 + eta with the bounds a_i of the features: a variance on [0, a] is at
-    most a^2/4, and their sum, the trace, bounds the largest eigenvalue; the smallest is at least eta. The radius is
-    rounded up, by more than the centre is off. A descriptor as computed can leave the ball by its own rounding.
+    Distances are log-Euclidean. L = sum a_i^2 / 4 + eta with the bounds a_i of the features: a
+    variance on [0, a] is at most a^2/4, and their sum, the trace, bounds the largest eigenvalue;
+    the smallest is at least eta. The radius is rounded up, by more than the centre is off. A
+    descriptor as computed can leave the ball by its own rounding.
     """
     a, eta = feature_bounds(channels), positive(eta, "eta")
     return ball_from_bounds(eta, a @ a / 4 + eta, len(a))
@@ -101,17 +105,19 @@ def _correlate(a, weights, axis):
     first, last = a.take([0], axis), a.take([-1], axis)
     padded = np.concatenate([first] * reach + [a] + [last] * reach, axis)
     along = (slice(None),) * axis
-    return sum(weight * padded[along + (slice(i, i + size),)] for i, weight in enumerate(weights) if weight)
+    return sum(weight * padded[along + (slice(i, i + size),)]
+               for i, weight in enumerate(weights) if weight)
 
 
 def _covariances(phi):
-    phi -= phi.mean(axis=-1, keepdims=True)  # centred first: a Gram matrix loses no digits to the mean
+    phi -= phi.mean(axis=-1, keepdims=True)  # first: no digits are lost to it
     C = phi @ phi.swapaxes(1, 2) / phi.shape[-1]
     return (C + C.swapaxes(1, 2)) / 2
 
 
 def _checked_images(images):
-    accepted = "accepted are (n, h, w), (n, h, w, 1) or (n, h, w, 3), h, w >= 1, of uint8 or of floats in [0, 1]"
+    accepted = ("accepted are (n, h, w), (n, h, w, 1) or (n, h, w, 3), h, w >= 1, of uint8 or of "
+                "floats in [0, 1]")
     try:
         images = np.asarray(images)
     except ValueError as error:

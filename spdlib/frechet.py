@@ -31,7 +31,7 @@ def frechet_sensitivity(n, radius):
 
 
 def clip_to_ball(y, radius):
-    """Coordinates `y`, shape `(n, d)`, each record moved radially into the ball of this radius about 0.
+    """Coordinates `y`, shape `(n, d)`, each record moved radially into the ball about 0.
 
     The *exact* norm of each row returned is at most `radius`, and all sums of rows are exact in
     float64: entries are cut, towards zero, to multiples of one power of two so large that n entries
@@ -97,7 +97,8 @@ class FrechetMean:
         self.space = space or LogEuclidean(shape[1])
         self.center = np.eye(shape[1]) if center is None else array(center, "center")
         if self.center.shape != shape[1:]:
-            raise ValueError(f"center has shape {self.center.shape}; accepted is {shape[1:]}, as the records have")
+            raise ValueError(f"center has shape {self.center.shape}; accepted is {shape[1:]}, as "
+                             "the records have")
         try:
             self.space.exp(self.center)
         except ValueError as error:
@@ -106,9 +107,12 @@ class FrechetMean:
 
     @functools.cached_property
     def step(self):
-        """The step from the centre to the mean, shape `(dim,)`: not private. ValueError for a bad record."""
+        """The step from the centre to the mean, shape `(dim,)`: not private.
+
+        ValueError for a bad record.
+        """
         X, invalid = self._X, np.zeros(len(self._X), bool)
-        if self._on_invalid == "center":  # as many records as before, so the batch is computed alike
+        if self._on_invalid == "center":  # none is left out: a batch is computed by its size
             invalid = ~self.space.contains(X)
             X = np.where(invalid[:, None, None], np.eye(self.space.k, dtype=X.dtype), X)
         y = self.space.log(self.center, X)
@@ -219,8 +223,8 @@ class PrivateFrechetMean:
         self.log_mean_ = space.coordinates(center) + step
         self.mechanism_ = mechanism
         self.privacy_ = (
-            f"({self.epsilon}, {self.delta})-differentially private when one of n = {len(X)} records is "
-            f"replaced; n, the radius {self.radius} and the centre are public")
+            f"({self.epsilon}, {self.delta})-differentially private when one of n = {len(X)} "
+            f"records is replaced; n, the radius {self.radius} and the centre are public")
         return self
 
     def get_params(self, deep=True):

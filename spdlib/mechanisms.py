@@ -1,4 +1,4 @@
-"""Mechanisms: noise of a calibrated scale, added in coordinates where the metric is the ordinary one.
+"""Mechanisms: noise of a calibrated scale, added in coordinates with the ordinary metric.
 
 `rng` is everywhere a `numpy.random.Generator` or a seed; None takes fresh entropy from the system.
 NumPy's generators are not cryptographic, and the low-order bits of float64 noise tell inputs apart
@@ -43,8 +43,8 @@ class Mechanism:
             Where the query is more sensitive, or a record is not sound; nothing was drawn then.
         """
         if query.sensitivity > self.sensitivity:
-            raise ValueError(f"query has sensitivity {query.sensitivity:.6g}; accepted are those up to "
-                             f"{self.sensitivity:.6g}, the mechanism's own")
+            raise ValueError(f"query has sensitivity {query.sensitivity:.6g}; accepted are those "
+                             f"up to {self.sensitivity:.6g}, the mechanism's own")
         rng = generator(rng)
         return self.perturb(query.step, rng, size)
 
@@ -60,8 +60,8 @@ class Mechanism:
     def release(self, M, rng=None, size=None, space=None):
         """Private versions of a summary of your own, points of shape `(*size, ..., k, k)`.
 
-        Every matrix of a batch gets noise of its own. The summary's sensitivity is yours to know, and
-        with it the promise; no ball is known to which the release could be projected.
+        Every matrix of a batch gets noise of its own. The summary's sensitivity is yours to know,
+        and with it the promise; no ball is known to which the release could be projected.
 
         Parameters
         ----------
@@ -72,7 +72,8 @@ class Mechanism:
             Number or shape of the releases, each with noise of its own.
         space : optional
             The flat space in which the sensitivity is measured, `LogEuclidean(k)` by default. In
-            `Euclidean(k)` this is the extrinsic mechanism (Sec. 6.1), whose releases need not be SPD.
+            `Euclidean(k)` this is the extrinsic mechanism (Sec. 6.1), whose releases need not be
+            SPD.
 
         Raises
         ------
@@ -120,7 +121,7 @@ class TangentGaussian(Mechanism):
         calibrated = SIGMA[choice(calibration, "calibration", SIGMA)]
         self.sensitivity = positive(sensitivity, "sensitivity")
         self.sigma = calibrated(self.sensitivity, epsilon, delta)
-        self.mu = math.nextafter(self.sensitivity / self.sigma, math.inf)  # a larger mu promises less
+        self.mu = math.nextafter(self.sensitivity / self.sigma, math.inf)  # more promises less
 
     @classmethod
     def of(cls, query, epsilon, delta, calibration="analytic"):
@@ -206,5 +207,5 @@ class L2Mechanism(Mechanism):
 
     def _noise(self, shape, rng):
         if shape[-1:] != (self.d,):
-            raise ValueError(f"y has shape {shape}; accepted is (..., {self.d}), the d of this mechanism")
+            raise ValueError(f"y has shape {shape}; accepted is (..., {self.d}), the mechanism's d")
         return self.scale * sample_laplace(shape, rng)

@@ -19,7 +19,7 @@ def sample_laplace(shape, rng=None):
 
 
 def metropolis(log_density, propose, x, steps, rng=None):
-    """Chains of Metropolis from the states `x`, shape `(n, ...)`: the last states and the acceptance.
+    """Chains of Metropolis from the states `x`, shape `(n, ...)`: last states and acceptance.
 
     `log_density(x)`, shape `(n,)`, is that of the target up to a constant; `propose(x, rng)` draws
     candidates from a *symmetric* proposal. Each chain is `steps` long; its acceptance, shape

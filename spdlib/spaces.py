@@ -72,7 +72,7 @@ class LogEuclidean(_Flat):
         return is_spd(X)
 
     def within_reach(self, M, v):
-        """The step `v`, shape `(dim,)`, or the part of it at whose end float64 still holds the point.
+        """The step `v`, shape `(dim,)`, or the part of it after which float64 holds the point.
 
         Along a step the largest eigenvalue of the logarithm, and the spread of all, are convex.
         """

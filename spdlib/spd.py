@@ -108,7 +108,7 @@ def matrix_size(d):
     """The `k` with `k(k+1)/2 == d`. Raises ValueError where there is none."""
     k = (math.isqrt(8 * d + 1) - 1) // 2
     if d < 1 or k * (k + 1) // 2 != d:
-        raise ValueError(f"y has {d} coordinates; accepted are d = k(k+1)/2, that is 1, 3, 6, 10, …")
+        raise ValueError(f"y has {d} coordinates; accepted are k(k+1)/2, that is 1, 3, 6, 10, …")
     return k
 
 
@@ -174,11 +174,11 @@ def mean_logeuclid(X):
 
 
 def ball_from_bounds(low, high, k):
-    """Centre √(low high) I and radius √k ln(high/low)/2 of a ball that holds every matrix between two bounds.
+    """Centre √(low high) I and radius √k ln(high/low)/2 of the ball between two bounds.
 
-    Distances are log-Euclidean. A ball about I that holds the same matrices is never smaller. The
-    radius is rounded up, by more than the centre is off; the eigenvalues of a matrix as computed
-    can miss a bound by their rounding.
+    It holds every matrix with eigenvalues from `low` to `high`, in log-Euclidean distance, and no
+    ball about another centre that does is smaller. The radius is rounded up, by more than the
+    centre is off; the eigenvalues of a matrix as computed can miss a bound by their rounding.
 
     Parameters
     ----------
@@ -241,9 +241,10 @@ def _check_positive(low, high, k, name, eps):
     if (bad := ~(low > floor)).any():
         index = first(bad)
         raise ValueError(
-            f"{name}{at(index)} is not positive definite: its smallest eigenvalue is {low[index]:.6g}; "
-            f"accepted are those above {floor[index]:.6g}, the rounding of the largest. A shrinkage "
-            "estimate, (1 − a) X + a tr(X)/k I with a small a > 0, is positive definite")
+            f"{name}{at(index)} is not positive definite: its smallest eigenvalue is "
+            f"{low[index]:.6g}; accepted are those above {floor[index]:.6g}, the rounding of the "
+            "largest. A shrinkage estimate, (1 − a) X + a tr(X)/k I with 0 < a < 1, is positive "
+            "definite")
 
 
 def _floor(high, k, eps):
@@ -257,9 +258,9 @@ def _check_exponential(low, high, k, name):
     if (bad := (high > LOG_MAX) | (low < LOG_MIN) | (high - low > widest)).any():
         index = first(bad)
         raise ValueError(
-            f"{name}{at(index)} has eigenvalues from {low[index]:.6g} to {high[index]:.6g}; accepted are "
-            f"those from {LOG_MIN:.1f} to {LOG_MAX:.1f}, spread over at most {widest:.1f}: float64 holds "
-            "their exponential as an SPD matrix")
+            f"{name}{at(index)} has eigenvalues from {low[index]:.6g} to {high[index]:.6g}; "
+            f"accepted are those from {LOG_MIN:.1f} to {LOG_MAX:.1f}, spread over at most "
+            f"{widest:.1f}: float64 holds their exponential as an SPD matrix")
 
 
 def widest_spread(k):
@@ -286,7 +287,7 @@ def _spectral(function, A):
 
 
 def _calm_blas(k):
-    """Context in which BLAS starts no threads on matrices of this size, where it would start any."""
+    """Context in which BLAS starts no threads on matrices of a size where it would start some."""
     return one_blas_thread() if k >= DIVIDES else contextlib.nullcontext()
 
 
@@ -371,7 +372,8 @@ def _symmetric(A, name, unit=0.0):
         raise ValueError(
             f"{name}{at(index)} is not symmetric: it differs from its transpose by "
             f"{asymmetry[index]:.6g}; accepted are differences up to "
-            f"{_tolerance(eps) * largest[index]:.6g}. If it is rounding, ({name} + {name}ᵀ)/2 is symmetric")
+            f"{_tolerance(eps) * largest[index]:.6g}. If that is rounding, ({name} + {name}ᵀ)/2 is "
+            "symmetric")
     return _symmetrised(A)
 
 
@@ -392,7 +394,7 @@ def _tolerance(eps):
 
 
 def _symmetrised(A):
-    """Mean of matrices and their transposes. Equal entries stay as they are: their half could underflow."""
+    """Mean of matrices and their transposes; equal entries stay, since halves can underflow."""
     transpose = A.swapaxes(-2, -1)
     return np.where(A == transpose, A, A / 2 + transpose / 2)
 
@@ -402,7 +404,7 @@ def _asymmetry(A):
 
 
 def _exactly_symmetric(A):
-    """Whether all matrices are symmetric to the last bit and finite; huge ones may pass for infinite."""
+    """Whether all matrices are symmetric to the last bit and finite; huge ones may not pass."""
     A = A.reshape((-1,) + A.shape[-2:])
     size, _ = _block(A.shape[-1])
     blocks = (A[start:start + size] for start in range(0, len(A), size))
