@@ -64,7 +64,7 @@ def powm(X, a):
 
     ValueError where `X` is not SPD, or the power is none that float64 can hold.
     """
-    a = number(a, "a", -math.inf, math.inf, "real numbers")
+    a, X = number(a, "a", -HUGE, HUGE, "finite numbers"), array(X, "X")
     A = _symmetric(X, "X")
     P, low, high = _spectral(lambda eigenvalues: eigenvalues**a, A)
     _check_positive(low, high, A.shape[-1], "X", _eps(X))
@@ -114,6 +114,7 @@ def matrix_size(d):
 
 def is_spd(X):
     """Which matrices `logm` takes for SPD, booleans of shape `(...)`."""
+    X = array(X, "X")
     A, eps = real(X, "X"), _eps(X)
     _check_square(A, "X")
     sound = np.isfinite(A).all(axis=(-2, -1))
@@ -165,10 +166,10 @@ def mean_logeuclid(X):
     ValueError
         Where a matrix is not SPD, or there is none.
     """
-    shape = np.shape(X)
-    if len(shape) < 3 or shape[-3] == 0:
-        raise ValueError(f"X has shape {shape}; accepted is (..., n, k, k) with n ≥ 1")
-    with _calm_blas(shape[-1]):  # over both steps: threads, once awake, slow the next call
+    X = array(X, "X")
+    if X.ndim < 3 or X.shape[-3] == 0:
+        raise ValueError(f"X has shape {X.shape}; accepted is (..., n, k, k) with n ≥ 1")
+    with _calm_blas(X.shape[-1]):  # over both steps: threads, once awake, slow the next call
         L = logm(X)
         return expm(_sum(L) / L.shape[-3])
 
@@ -230,6 +231,7 @@ def _sum(L):
 
 
 def _logm(X, name):
+    X = array(X, name)
     A = _symmetric(X, name)
     L, low, high = _spectral(np.log, A)
     _check_positive(low, high, A.shape[-1], name, _eps(X))
@@ -361,6 +363,7 @@ def _symmetric(A, name, unit=0.0):
 
     What is asymmetric is measured against the largest entry, or against `unit` where that is more.
     """
+    A = array(A, name)
     eps, A = _eps(A), real(A, name)
     _check_square(A, name)
     if _exactly_symmetric(A):
@@ -383,9 +386,8 @@ def _check_square(A, name):
 
 
 def _eps(A):
-    """Unit of rounding of the type in which `A` comes; what it holds may be no finer."""
-    dtype = array(A, "A").dtype
-    return max(float(np.finfo(dtype).eps), EPS) if dtype.kind == "f" else EPS
+    """Unit of rounding of the type in which the array comes; what it holds may be no finer."""
+    return max(float(np.finfo(A.dtype).eps), EPS) if A.dtype.kind == "f" else EPS
 
 
 def _tolerance(eps):
