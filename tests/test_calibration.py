@@ -74,7 +74,8 @@ def test_the_analytic_scale_is_safe_and_minimal_on_a_grid_with_its_corners(epsil
 @sampled
 @given(scales, epsilons, deltas)
 def test_the_analytic_scale_is_safe_and_minimal(sensitivity, epsilon, delta):
-    assert safe_and_minimal(sigma_analytic(sensitivity, epsilon, delta), sensitivity, epsilon, delta)
+    sigma = sigma_analytic(sensitivity, epsilon, delta)
+    assert safe_and_minimal(sigma, sensitivity, epsilon, delta)
 
 
 @sampled
@@ -163,7 +164,7 @@ def test_epsilon_is_right_where_it_is_about_to_vanish(delta, distance):
 
 @sampled
 @given(scales, epsilons, deltas)
-def test_delta_and_epsilon_of_a_calibrated_scale_keep_below_what_was_asked(sensitivity, epsilon, delta):
+def test_a_calibrated_scale_keeps_below_what_was_asked(sensitivity, epsilon, delta):
     sigma = sigma_analytic(sensitivity, epsilon, delta)
     assert gaussian_delta(sigma, epsilon, sensitivity) <= delta
     assert gaussian_epsilon(sigma, delta, sensitivity) <= epsilon
@@ -411,7 +412,8 @@ def spheres(loss, epsilon, d, panels=8):
 def test_the_l2_scale_is_safe_and_minimal_against_an_integral_over_spheres(d, epsilon, delta):
     with mp.workdps(25):
         s = mp.mpf(l2_scale(1.0, epsilon, delta, d))
-        assert spheres(1 / s, epsilon, d) <= delta < spheres(1 / (s * (1 - mp.mpf("1e-9"))), epsilon, d)
+        smaller = s * (1 - mp.mpf("1e-9"))
+        assert spheres(1 / s, epsilon, d) <= delta < spheres(1 / smaller, epsilon, d)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 21, 465, 5050])
