@@ -80,8 +80,12 @@ class LogEuclidean(_Flat):
         before, after = (np.linalg.eigvalsh(invvecd(y)) for y in (start, start + v))
         limits = [(before[-1], after[-1], LOG_MAX), (-before[0], -after[0], -LOG_MIN),
                   (before[-1] - before[0], after[-1] - after[0], widest_spread(self.k))]
-        parts = [(most - here) / (there - here) for here, there, most in limits if there > most]
-        return v * (max(min(parts), 0) * (1 - 1e-9)) if parts else v
+        part = 1.0
+        for here, there, most in limits:
+            most -= 1e-6  # by far more than the rounding of eigenvalues of this size
+            if there > most:
+                part = min(part, (most - here) / (there - here)) if here < most else 0.0
+        return v * part
 
 
 class Euclidean(_Flat):
