@@ -79,6 +79,8 @@ class FrechetMean:
 
     Attributes
     ----------
+    n : int
+        Number of records, public.
     sensitivity : float
         How far the mean moves at most when one record is replaced by any other.
 
@@ -103,7 +105,8 @@ class FrechetMean:
             self.space.exp(self.center)
         except ValueError as error:
             raise ValueError(f"center is no point that float64 can hold: {error}") from None
-        self.sensitivity = frechet_sensitivity(shape[0], radius)
+        self.n = shape[0]
+        self.sensitivity = frechet_sensitivity(self.n, radius)
 
     @functools.cached_property
     def step(self):
@@ -217,13 +220,13 @@ class PrivateFrechetMean:
         make, rng = MECHANISMS[choice(self.mechanism, "mechanism", MECHANISMS)], generator(rng)
         query = FrechetMean(X, self.center, self.radius, on_invalid=self.on_invalid)
         mechanism = make(query, self.epsilon, self.delta)
-        step = project_to_ball(mechanism.answer(query, rng), self.radius)
+        step = project_to_ball(mechanism.answer(query, rng), query.radius)
         space, center = query.space, query.center
         self.mean_ = space.exp(center, space.within_reach(center, step))
         self.log_mean_ = space.coordinates(center) + step
         self.mechanism_ = mechanism
         self.privacy_ = (
-            f"({self.epsilon}, {self.delta})-differentially private when one of n = {len(X)} "
+            f"({self.epsilon}, {self.delta})-differentially private when one of n = {query.n} "
             f"records is replaced; n, the radius {self.radius} and the centre are public")
         return self
 
