@@ -241,9 +241,9 @@ class PrivateFrechetMean:
         return self
 
     def __repr__(self):
-        defaults = inspect.signature(type(self)).parameters
+        parameters = inspect.signature(type(self)).parameters
         given = (f"{name}={value!r}" for name, value in self.get_params().items()
-                 if value is not defaults[name].default)
+                 if repr(value) != repr(parameters[name].default))
         return f"{type(self).__name__}({', '.join(given)})"
 
 
