@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 
-from ._checks import array, choice, finite, generator, integer, number
+from ._checks import EPS, array, choice, finite, generator, integer, number
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from .spaces import LogEuclidean
-from .spd import EPS
 
 MECHANISMS = {
     "gaussian": TangentGaussian.of,
@@ -26,8 +25,8 @@ def frechet_sensitivity(n, radius):
     One record is replaced. Rounded up: it also covers the rounding of a mean whose sum is exact, as
     that of `clip_to_ball` is. ValueError for an `n` or a `radius` that is none.
     """
-    n, radius = integer(n, "n", 1), _radius(radius)
-    return 2 * radius / n * (1 + 2 * n * EPS)
+    n, radius = integer(n, "n", 1, 1e300), _radius(radius)
+    return max(2 * radius / n * (1 + 2 * n * EPS), 4 * radius * EPS)  # the first may underflow
 
 
 def clip_to_ball(y, radius):
