@@ -3,6 +3,8 @@
 import math
 import pathlib
 import re
+import threading
+import time
 
 import mpmath
 import numpy as np
@@ -478,11 +480,33 @@ def test_the_mean_takes_every_matrix_once(n):
 
 
 def test_blas_starts_no_threads_while_ours_run():
-    threadpoolctl = pytest.importorskip("threadpoolctl")
     with one_blas_thread():
-        found = {library["num_threads"] for library in threadpoolctl.threadpool_info()
-                 if library["user_api"] == "blas"}
-    assert found == {1}
+        assert blas_threads() == {1}
+
+
+def blas_threads():
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    return {library["num_threads"] for library in threadpoolctl.threadpool_info()
+            if library["user_api"] == "blas"}
+
+
+def test_blas_has_its_threads_back_when_several_threads_have_used_it():
+    before, may_leave = blas_threads(), [threading.Event(), threading.Event()]
+
+    def use(event):
+        with one_blas_thread():
+            event.wait()
+
+    users = [threading.Thread(target=use, args=[event]) for event in may_leave]
+    for user in users:
+        user.start()
+        time.sleep(0.05)  # so that the second comes before the first has left
+    for event in may_leave:
+        event.set()
+        time.sleep(0.05)
+    for user in users:
+        user.join()
+    assert blas_threads() == before
 
 
 def test_the_page_on_speed_has_the_markers_between_which_the_benchmark_writes():
