@@ -57,7 +57,18 @@ class _Flat:
 
 
 class LogEuclidean(_Flat):
-    """SPD matrices of size k under the log-Euclidean metric (Sec. 3), shape `(..., k, k)`."""
+    """SPD matrices under the log-Euclidean metric (Sec. 3), points of shape `(..., k, k)`.
+
+    Parameters
+    ----------
+    k : int
+        Size of the matrices.
+
+    Attributes
+    ----------
+    dim : int
+        k(k+1)/2.
+    """
 
     def coordinates(self, X):
         """`vecd(logm(X))`, shape `(..., dim)`."""
@@ -85,7 +96,18 @@ class LogEuclidean(_Flat):
 
 
 class Euclidean(_Flat):
-    """Symmetric matrices of size k under the Frobenius distance, shape `(..., k, k)`."""
+    """Symmetric matrices under the Frobenius distance, points of shape `(..., k, k)`.
+
+    Parameters
+    ----------
+    k : int
+        Size of the matrices.
+
+    Attributes
+    ----------
+    dim : int
+        k(k+1)/2.
+    """
 
     def coordinates(self, X):
         """`vecd(X)`, shape `(..., dim)`."""
