@@ -89,10 +89,14 @@ class LogEuclidean(_Flat):
         """
         start = self.coordinates(M)
         before, after = (np.linalg.eigvalsh(invvecd(y)) for y in (start, start + v))
-        limits = [(before[-1], after[-1], LOG_MAX), (-before[0], -after[0], -LOG_MIN),
-                  (before[-1] - before[0], after[-1] - after[0], widest_spread(self.k))]
-        parts = [(most - here) / (there - here) for here, there, most in limits if there > most]
-        return v * (max(min(parts), 0) * (1 - 1e-9)) if parts else v
+        here = np.array([before[-1], -before[0], before[-1] - before[0]])
+        there = np.array([after[-1], -after[0], after[-1] - after[0]])
+        most = np.array([LOG_MAX, -LOG_MIN, widest_spread(self.k)]) - 1e-9  # more than rounding
+        beyond = there > most
+        if not beyond.any():
+            return v
+        parts = (most - here)[beyond] / (there - here)[beyond]
+        return v * max(parts.min(), 0)
 
 
 class Euclidean(_Flat):
