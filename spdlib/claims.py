@@ -348,7 +348,9 @@ class claim:
         parts = [np.asarray(sample(rng, min(CHUNK, size - start))) for start in starts]
         draws = np.concatenate(parts)
         if draws.shape != (size,):
-            raise ValueError(f"{self.id}: the sample's shape is {draws.shape}; accepted is ({size},)")
+            raise ValueError(
+                f"{self.id}: the sample's shape is {draws.shape}; accepted is ({size},)"
+            )
         _no_nan(self.id, "sample", draws)
         return draws
 
@@ -437,6 +439,6 @@ def _show(record):
     block = (
         f'<div class="claim claim-{record["verdict"]}">'
         f'<p><a href="#ledger-{record["id"]}">{record["id"]}</a> '
-        f'<strong>{record["verdict"]}</strong></p><ul>{"".join(items)}</ul></div>'
+        f"<strong>{record['verdict']}</strong></p><ul>{''.join(items)}</ul></div>"
     )
     display({MIME: record, "text/html": block, "text/plain": "\n".join(lines)}, raw=True)

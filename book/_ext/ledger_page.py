@@ -59,7 +59,8 @@ def scope(row):
 
 def checks(row):
     """Every check of the claim, equal ones once, and the rivals."""
-    counts = collections.Counter(f"{check['kind']}: {check['summary']}" for check in row["evidence"])
+    texts = (f"{check['kind']}: {check['summary']}" for check in row["evidence"])
+    counts = collections.Counter(texts)
     items = [
         f"<li>{html.escape(text)}{f', {count} times' if count > 1 else ''}</li>"
         for text, count in counts.items()
@@ -96,34 +97,34 @@ def table_row(row, claim, shaky, verdicts):
     return f"""
 <tr id="ledger-{id}" {traits}><td>
 
-**{id}**<br>{row['where']}<br>{{prf:ref}}`{id}`
+**{id}**<br>{row["where"]}<br>{{prf:ref}}`{id}`
 
 </td><td>
 
-{without_labels(row['statement'])}
+{without_labels(row["statement"])}
 
-{' '.join(notes(row, claim, shaky, verdicts))}
+{" ".join(notes(row, claim, shaky, verdicts))}
 
-{folds}</td><td><span class="{colour}">{verdict}</span><br>{'<br>'.join(kinds)}</td></tr>
+{folds}</td><td><span class="{colour}">{verdict}</span><br>{"<br>".join(kinds)}</td></tr>
 """
 
 
 def erratum(row):
     """A claim that does not hold as printed: as printed, what takes its place, and where."""
     return f"""
-### {row['id']}: {row['where']}
+### {row["id"]}: {row["where"]}
 
-<div class="erratum erratum-{row['verdict']}">
+<div class="erratum erratum-{row["verdict"]}">
 
-**As printed** ({row['paper']})
+**As printed** ({row["paper"]})
 
-{without_labels(row['statement'])}
+{without_labels(row["statement"])}
 
-**{row['verdict'].capitalize()}**
+**{row["verdict"].capitalize()}**
 
-{without_labels(row['correction'] or row['measured'])}
+{without_labels(row["correction"] or row["measured"])}
 
-Shown at {{prf:ref}}`{row['id']}`.
+Shown at {{prf:ref}}`{row["id"]}`.
 
 </div>
 """
