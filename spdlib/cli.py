@@ -14,7 +14,7 @@ import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
-from .claims import ID, MIME, ClaimError, ledger
+from .ledger import ID, MIME, ClaimError, ledger
 
 CLAIM = re.compile(rf"""\bclaim\(\s*["'](?P<id>{ID.pattern})["']\s*,\s*["'](?P<stated>\w+)["']""")
 SCALARS = {"int": int, "float": float, "str": str, "bool": lambda text: {"true": True, "false": False}[text.lower()]}
