@@ -266,10 +266,10 @@ def run_point(chapter, book, point, output, number):
 def execute(notebook, parameters=None, *, book, env=None, run_on=False, until=None):
     """The notebook (a path or a node), executed in the folder `book`: a new node.
 
-    The kernel is this interpreter's. It stops at the first error, which stands among the outputs of its cell, as does the death of
-    its kernel. With `run_on` it runs on after errors, except up to the validating cell. With
-    `until`, the id of a claim, it ends with the cell that holds this claim. `env` is added to the
-    environment of the kernel.
+    The kernel is this interpreter's. The run stops at the first error, which stands among the
+    outputs of its cell, as does the death of the kernel. With `run_on` it runs on after errors,
+    except up to the validating cell. With `until`, the id of a claim, it ends with the cell that
+    holds this claim. `env` is added to the environment of the kernel.
     """
     import nbclient
     import nbformat
