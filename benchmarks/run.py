@@ -35,7 +35,7 @@ from spdlib.spd import invvecd, mean_logeuclid, random_spd  # noqa: E402
 PAGE = ROOT / "book" / "speed.md"
 MARKERS = "<!-- begin: written by make bench -->", "<!-- end: written by make bench -->"
 SIZES = [(500, 30), (20_000, 11), (20_000, 9), (50_000, 3), (100_000, 2)]
-RUNS, CALLS = 5, 10
+RUNS, CALLS = 5, 20
 K, BURN_IN, TIMED = 30, 50_000, 200
 
 
