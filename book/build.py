@@ -189,6 +189,8 @@ def record(path):
 
 def site():
     """Build the site from the recorded outputs, the ledger within it; any warning is an error."""
+    from spdlib.ledger import tally
+
     sources = [path for path in sorted((ROOT / "book").rglob("*"))
                if path.is_file() and not {"__pycache__", ".ipynb_checkpoints"} & {*path.parts}]
     sources += [ROOT / "_config.yml", ROOT / "_toc.yml", *sorted((ROOT / "spdlib").glob("*.py"))]
@@ -206,10 +208,7 @@ def site():
             sys.exit(done.stdout[-2000:] + done.stderr[-6000:])
         set_stamp("site", now)
     rows = json.loads((BUILD / "html/ledger.json").read_text(encoding="utf-8"))
-    words = ("holds", "corrected", "fails", "untested")
-    count = {word: sum(row["verdict"] == word for row in rows) for word in words}
-    print(f"{len(rows)} claims: {count['holds']} hold, {count['corrected']} corrected, "
-          f"{count['fails']} fail, {count['untested']} untested")
+    print(f"{len(rows)} claims: {tally(rows)}")
     print(f"the book: {BUILD / 'html/index.html'}")
 
 

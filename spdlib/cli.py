@@ -15,7 +15,7 @@ import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
-from .ledger import ID, MIME, ClaimError, ledger
+from .ledger import ID, MIME, ClaimError, ledger, tally
 
 CLAIM = re.compile(
     rf"""\bclaim\(\s*["'](?P<id>{ID.pattern})["']\s*,\s*["'](?P<stated>\w+)["']"""
@@ -83,10 +83,7 @@ def _ledger(arguments):
             arguments.output.write_text(text, encoding="utf-8")
     else:
         sys.stdout.write(text)
-    verdicts = [row["verdict"] for row in rows]
-    words = {"hold": "holds", "corrected": "corrected", "fail": "fails", "untested": "untested"}
-    tally = [f"{verdicts.count(verdict)} {word}" for word, verdict in words.items()]
-    print(", ".join(tally), file=sys.stderr)
+    print(tally(rows), file=sys.stderr)
     return 0
 
 
