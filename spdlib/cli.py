@@ -1,6 +1,7 @@
 """The command line: `spdlib run` gives a chapter other parameters, `spdlib ledger` writes the ledger."""
 
 import argparse
+import copy
 import csv
 import itertools
 import json
@@ -8,10 +9,8 @@ import multiprocessing
 import os
 import pathlib
 import re
-import shutil
 import signal
 import sys
-import tempfile
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from .claims import ID, MIME, ClaimError, ledger
@@ -154,55 +153,111 @@ def run_points(chapter, book, points, output, jobs):
     outcomes, runs = {}, {}
     pool = ProcessPoolExecutor(min(jobs, len(points)), multiprocessing.get_context("spawn"),
                                signal.signal, (signal.SIGINT, signal.SIG_DFL))  # Ctrl-C ends a run at once
-    with tempfile.TemporaryDirectory() as scratch:
-        try:
-            for number, point in enumerate(points, 1):
-                executed = pathlib.Path(scratch, f"{chapter.stem}.{number}.ipynb")
-                runs[pool.submit(run_point, chapter, book, point, executed, output)] = number
-            for done in as_completed(runs):
-                number = runs[done]
-                outcomes[number] = done.result()
-                settings = "".join(f" {name}={value}" for name, value in points[number - 1].items())
-                good = sum(map(as_stated, outcomes[number]))
-                print(f"{len(outcomes)} of {len(points)} done, run {number}{settings}: {good} as stated, "
-                      f"{len(outcomes[number]) - good} not", file=sys.stderr, flush=True)
-        finally:
-            pool.shutdown(cancel_futures=True)
+    try:
+        for number, point in enumerate(points, 1):
+            runs[pool.submit(run_point, chapter, book, point, output, number)] = number
+        for done in as_completed(runs):
+            number = runs[done]
+            outcomes[number] = done.result()
+            settings = "".join(f" {name}={value}" for name, value in points[number - 1].items())
+            good = sum(map(as_stated, outcomes[number]))
+            print(f"{len(outcomes)} of {len(points)} done, run {number}{settings}: {good} as stated, "
+                  f"{len(outcomes[number]) - good} not", file=sys.stderr, flush=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
     return outcomes
 
 
-def run_point(chapter, book, point, executed, output):
-    """Outcomes of one run by this interpreter; the notebook `executed` is copied to the folder `output`, if any."""
+def run_point(chapter, book, point, output, number):
+    """Outcomes of one run of the chapter; the executed notebook is kept in the folder `output`."""
     import nbformat
-    import papermill
-    from nbclient.exceptions import DeadKernelError
-    from traitlets.config import Config
 
-    own_kernels = os.path.join(sys.prefix, "share", "jupyter")  # they come before any other kernel called python3
-    os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [own_kernels, os.environ.get("JUPYTER_PATH")]))
-    os.environ["OMP_NUM_THREADS"] = "1"
-    encrypted = Config(KernelManager={"transport_encryption": "auto"})  # without it, every kernel warns on stderr
-    died = []
-    nbformat.write(run_on_after_validation(nbformat.read(chapter, 4)), executed)
-    try:
-        papermill.execute_notebook(executed, executed, point, cwd=book, progress_bar=False, config=encrypted)
-    except papermill.PapermillExecutionError:
-        pass  # the outputs, which are saved, say more
-    except DeadKernelError as error:
-        died = [("", "", "error", f"DeadKernelError: {error}")]
+    executed = execute(chapter, point, book=book, run_on=True)
     if output:
-        shutil.copy(executed, output)
-    cells = nbformat.read(executed, 4).cells
-    return [row for cell in cells if cell.cell_type == "code" for row in cell_outcomes(cell)] + died
+        nbformat.write(executed, output / f"{chapter.stem}.{number}.ipynb")
+    cells = [cell for cell in executed.cells if cell.cell_type == "code"]
+    return [row for cell in cells for row in cell_outcomes(cell)]
+
+
+def execute(notebook, parameters=None, *, book, env=None, run_on=False, until=None):
+    """The notebook (a path or a node), executed in the folder `book` by this interpreter: a new node.
+
+    It stops at the first error, which stands among the outputs of its cell, as does the death of
+    its kernel. With `run_on` it runs on after errors, except up to the validating cell. With
+    `until`, the id of a claim, it ends with the cell that holds this claim. `env` is added to the
+    environment of the kernel.
+    """
+    import nbclient
+    import nbformat
+    from jupyter_client import AsyncKernelManager
+    from jupyter_client.kernelspec import KernelSpecManager
+    from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+    if not isinstance(notebook, nbformat.NotebookNode):
+        notebook = nbformat.read(notebook, as_version=4)
+    notebook = copy.deepcopy(notebook)
+    if until is not None:
+        notebook.cells = cells_until(notebook.cells, until)
+    if run_on:
+        run_on_after_validation(notebook)
+    if parameters:
+        notebook = with_parameters(notebook, parameters)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+
+    started = []
+    kernel = AsyncKernelManager(
+        kernel_name="python3",
+        kernel_spec_manager=KernelSpecManager(kernel_dirs=[]),  # this interpreter, no other python3
+        transport_encryption="auto",  # without it, every kernel warns on stderr
+    )
+    client = nbclient.NotebookClient(
+        notebook,
+        kernel,
+        timeout=None,
+        record_timing=False,
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(book)}},
+        on_cell_start=lambda cell, cell_index: started.append(cell),
+    )
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | (env or {})
+    try:
+        client.execute(env=environment, cleanup_kc=True)
+    except CellExecutionError:
+        pass  # the outputs say more
+    except DeadKernelError as error:
+        death = nbformat.v4.new_output(
+            "error", ename="DeadKernelError", evalue=str(error), traceback=[]
+        )
+        started[-1].outputs.append(death)
+    return notebook
+
+
+def cells_until(cells, claim):
+    """The cells up to the one that holds the claim, this one included."""
+    for number, cell in enumerate(cells, 1):
+        if cell.cell_type == "code" and claim in [m["id"] for m in CLAIM.finditer(cell.source)]:
+            return cells[:number]
+    raise ValueError(f"until is {claim!r}; accepted are the claims that the notebook holds")
+
+
+def with_parameters(notebook, parameters):
+    """The notebook with a cell after that of the parameters, as papermill puts it in."""
+    from papermill.iorw import load_notebook_node
+    from papermill.parameterize import parameterize_notebook
+
+    return parameterize_notebook(
+        load_notebook_node(notebook), parameters, kernel_name="python3", language="python"
+    )
 
 
 def run_on_after_validation(notebook):
-    """The notebook, run on after an error, except up to the validating cell, the one after the parameters."""
+    """Let the notebook run on after errors, except up to the cell after that of the parameters."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     parameters = next((i for i, cell in enumerate(cells) if "parameters" in cell.metadata.get("tags", [])), -1)
     for cell in cells[parameters + 2:]:
         cell.metadata.setdefault("tags", []).append("raises-exception")
-    return notebook
 
 
 def cell_outcomes(cell):
