@@ -31,6 +31,7 @@ def test_its_files_exist():
 
 def test_its_picture_is_the_figure_of_the_chapter_it_names():
     chapter = json.loads((ROOT / "book/17_release.ipynb").read_text(encoding="utf-8"))
-    figures = [output["data"]["image/png"] for cell in chapter["cells"] for output in cell.get("outputs", ())
-               if "image/png" in output.get("data", {})]
-    assert (ROOT / "book/_static/readme.png").read_bytes() in map(base64.b64decode, figures)
+    outputs = [output for cell in chapter["cells"] for output in cell.get("outputs", ())]
+    shown = [output["data"] for output in outputs if "image/png" in output.get("data", {})]
+    figures = [base64.b64decode(data["image/png"]) for data in shown]
+    assert (ROOT / "book/_static/readme.png").read_bytes() in figures
