@@ -1,8 +1,22 @@
 """Differentially private Fréchet means of symmetric positive definite (SPD) matrices."""
 
-from .frechet import PrivateFrechetMean
+from .frechet import FrechetMean, PrivateFrechetMean
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
-from .spd import distance_logeuclid, expm, invvecd, logm, mean_logeuclid, vecd
+from .spaces import Euclidean, LogEuclidean
+from .spd import (
+                  ball_from_bounds,
+                  distance_logeuclid,
+                  expm,
+                  invvecd,
+                  logm,
+                  mean_logeuclid,
+                  powm,
+                  random_spd,
+                  vecd,
+)
 
-__all__ = ["L2Mechanism", "PrivateFrechetMean", "RiemannianLaplace", "TangentGaussian", "distance_logeuclid", "expm", "invvecd",
-           "logm", "mean_logeuclid", "vecd"]
+__version__ = "0.2.0"
+
+__all__ = ["Euclidean", "FrechetMean", "L2Mechanism", "LogEuclidean", "PrivateFrechetMean",
+           "RiemannianLaplace", "TangentGaussian", "ball_from_bounds", "distance_logeuclid", "expm",
+           "invvecd", "logm", "mean_logeuclid", "powm", "random_spd", "vecd"]

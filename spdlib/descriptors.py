@@ -1,38 +1,40 @@
 """Covariance descriptors of images (Sec. 6.2) and a ball that holds them.
 
-The paper is silent on three choices; they are made here. *Border*: the edge pixel is replicated, so that no false
-edge appears and the bounds of Lemma A.6 hold at the border too. *arctan(|Ix| / |Iy|)* is 0 at 0/0 and pi/2 at a/0.
-*RGB*: derivatives are taken of the mean of the three channels, a convex combination, so the bounds hold for it.
+The paper is silent on three choices; they are made here. *Border*: the edge pixel is replicated, so
+that no false edge appears and the bounds of Lemma A.6 hold at the border too. *arctan(|Ix| / |Iy|)*
+is 0 at 0/0 and pi/2 at a/0. *RGB*: derivatives are taken of the mean of the three channels, a
+convex combination, so the bounds hold for it.
 """
 
 import math
-import os
-from numbers import Real
 
 import numpy as np
 
-from .spd import _blockwise, _one_blas_thread
+from ._checks import integer, positive
+from ._parallel import CORES, blockwise, one_blas_thread
+from .spd import ball_from_bounds
 
-# The printed kernels of Lemma A.6 are products of a smoothing across and a difference along, over a power of two. The
-# sign, which tells a convolution from a correlation, falls to the absolute value.
+# The printed kernels of Lemma A.6 are products of a smoothing across and a difference along, over a
+# power of two. The sign, which tells a convolution from a correlation, falls to the absolute value.
 SOBEL = (1, 2, 1), (1, 0, -1), 4
 SECOND = (1, 4, 6, 4, 1), (1, 0, -2, 0, 1), 32
 
-BLOCK = 2**20  # floats in the features that are held at a time, by all threads: 8 MiB. In smaller blocks they would queue
+BLOCK = 2**20  # floats of features held at a time, by all threads: 8 MiB; smaller blocks queue
 
 
 def covariance_descriptors(images, eta=1e-6):
-    """Covariance descriptors R_eta (Sec. 6.2), shape (n, k, k), k = 9 for grey and 11 for RGB images.
+    """Covariance descriptors R_eta (Sec. 6.2), shape (n, k, k), k = 9 for grey and 11 for RGB.
 
-    `images` has shape (n, h, w) or (n, h, w, 1) for grey and (n, h, w, 3) for RGB; its values are unsigned 8-bit
-    integers, read as v/255, or floats in [0, 1]. Beside its input and result it needs memory for twice the features
-    of one block, which are 8 MiB, or those of one image where that is more.
+    `images` has shape (n, h, w) or (n, h, w, 1) for grey and (n, h, w, 3) for RGB; its values are
+    unsigned 8-bit integers, read as v/255, or floats in [0, 1]. Beside its input and result it
+    needs memory for twice the features of one block, which are 8 MiB, or those of one image where
+    that is more.
 
-    The result is exactly symmetric. Its smallest eigenvalue is at least eta but for rounding, which is below
-    (h w + 2) 2^-53 trace(R_eta); an eta below that bound promises nothing.
-    Raises ValueError for other images and for an eta that is not a finite number > 0.
+    The result is exactly symmetric. Its smallest eigenvalue is at least eta but for rounding, which
+    is below (h w + 2) 2^-53 trace(R_eta); an eta below that bound promises nothing. Raises
+    ValueError for other images and for an eta that is not a finite number > 0.
     """
-    images, eta = _checked_images(images), _checked_eta(eta)
+    images, eta = _checked_images(images), positive(eta, "eta")
     n, h, w, channels = images.shape
     k = channels + 8
     R = np.empty((n, k, k))
@@ -41,41 +43,39 @@ def covariance_descriptors(images, eta=1e-6):
         R[block] = _covariances(_features(images[block])) + eta * np.eye(k)
 
     at_a_time = max(1, BLOCK // (k * h * w))
-    threads = min(os.cpu_count(), at_a_time)
-    with _one_blas_thread():
-        _blockwise(compute, n, at_a_time // threads, threads)
+    threads = min(CORES, at_a_time)
+    with one_blas_thread():
+        blockwise(compute, n, at_a_time // threads, threads)
     return R
 
 
 def features(images):
-    """Feature vectors phi of every pixel, row by row (Sec. 6.2), shape (n, k, h w); images as for the descriptors.
+    """Feature vectors phi of every pixel, row by row (Sec. 6.2), shape (n, k, h w).
 
-    phi = [x, y, channels, |Ix|, |Iy|, |Ixx|, |Iyy|, sqrt(Ix^2 + Iy^2), arctan(|Ix| / |Iy|)] with x = column/(w - 1)
-    and y = row/(h - 1), which are 0 where there is one pixel only. Every feature keeps to `feature_bounds`.
-    Derivatives of 8-bit images are exact before they are scaled, so their 0/0 is found exactly; floats that stand
-    for v/255 may miss it by rounding.
+    phi = [x, y, channels, |Ix|, |Iy|, |Ixx|, |Iyy|, sqrt(Ix^2 + Iy^2), arctan(|Ix| / |Iy|)] with x
+    = column/(w - 1) and y = row/(h - 1), which are 0 where there is one pixel only. Every feature
+    keeps to `feature_bounds`. Derivatives of 8-bit images are exact before they are scaled, so
+    their 0/0 is found exactly; floats that stand for v/255 may miss it by rounding.
     """
     return _features(_checked_images(images))
 
 
 def feature_bounds(channels):
     """Upper bounds a_i of the features, which are all >= 0 (Lemma A.6), shape (k,)."""
-    return np.array([1, 1] + [1] * _checked_channels(channels) + [1, 1, 1, 1, math.sqrt(2), math.pi / 2])
+    intensities = [1] * _checked_channels(channels)
+    return np.array([1, 1, *intensities, 1, 1, 1, 1, math.sqrt(2), math.pi / 2])
 
 
 def descriptor_ball(channels, eta):
-    """Centre sqrt(eta L) I, shape (k, k), and radius sqrt(k) ln(L/eta) / 2 of a ball that holds every R_eta.
+    """Centre sqrt(eta L) I and radius sqrt(k) ln(L/eta) / 2 of a ball that holds every R_eta.
 
-    Distances are log-Euclidean. L = sum a_i^2 / 4 + eta with the bounds a_i of the features: a variance on [0, a] is at
-    most a^2/4, and their sum, the trace, bounds the largest eigenvalue; the smallest is at least eta. The radius is
-    rounded up, by more than the centre is off. A descriptor as computed can leave the ball by its own rounding.
+    Distances are log-Euclidean. L = sum a_i^2 / 4 + eta with the bounds a_i of the features: a
+    variance on [0, a] is at most a^2/4, and their sum, the trace, bounds the largest eigenvalue;
+    the smallest is at least eta. The radius is rounded up, by more than the centre is off. A
+    descriptor as computed can leave the ball by its own rounding.
     """
-    a, eta = feature_bounds(channels), _checked_eta(eta)
-    L = a @ a / 4 + eta
-    low, high = math.log(eta), math.log(L)
-    slack = 2**-48 * (1 + abs(low) + abs(high))  # 32 units of rounding; those of L, its root and the rest are below 25
-    radius = math.sqrt(len(a)) * ((high - low) / 2 + slack)
-    return math.sqrt(eta) * math.sqrt(L) * np.eye(len(a)), radius  # of eta L itself the root could be that of 0
+    a, eta = feature_bounds(channels), positive(eta, "eta")
+    return ball_from_bounds(eta, a @ a / 4 + eta, len(a))
 
 
 def _features(images):
@@ -105,43 +105,39 @@ def _correlate(a, weights, axis):
     first, last = a.take([0], axis), a.take([-1], axis)
     padded = np.concatenate([first] * reach + [a] + [last] * reach, axis)
     along = (slice(None),) * axis
-    return sum(weight * padded[along + (slice(i, i + size),)] for i, weight in enumerate(weights) if weight)
+    return sum(weight * padded[along + (slice(i, i + size),)]
+               for i, weight in enumerate(weights) if weight)
 
 
 def _covariances(phi):
-    phi -= phi.mean(axis=-1, keepdims=True)  # centred first: a Gram matrix loses no digits to the mean
+    phi -= phi.mean(axis=-1, keepdims=True)  # first: no digits are lost to it
     C = phi @ phi.swapaxes(1, 2) / phi.shape[-1]
     return (C + C.swapaxes(1, 2)) / 2
 
 
 def _checked_images(images):
-    accepted = "accepted are (n, h, w), (n, h, w, 1) or (n, h, w, 3), h, w >= 1, of uint8 or of floats in [0, 1]"
+    accepted = ("accepted are (n, h, w), (n, h, w, 1) or (n, h, w, 3), h, w >= 1, of uint8 or of "
+                "floats in [0, 1]")
     try:
         images = np.asarray(images)
     except ValueError as error:
-        raise ValueError(f"images: no array ({error}); {accepted}") from error
+        raise ValueError(f"images is no array ({error}); {accepted}") from error
     stack = images[..., None] if images.ndim == 3 else images
     if stack.ndim != 4 or stack.shape[-1] not in (1, 3) or 0 in stack.shape[1:]:
-        raise ValueError(f"images: shape {images.shape}; {accepted}")
+        raise ValueError(f"images has shape {images.shape}; {accepted}")
     if stack.dtype == np.uint8:
         return stack
     if not np.issubdtype(stack.dtype, np.floating):
-        raise ValueError(f"images: type {stack.dtype}; {accepted}")
+        raise ValueError(f"images has dtype {stack.dtype}; {accepted}")
     low, high = stack.min(axis=(1, 2, 3)), stack.max(axis=(1, 2, 3))
     bad = ~((low >= 0) & (high <= 1))  # NaN fails every comparison
     if bad.any():
         i = int(bad.argmax())
-        raise ValueError(f"images: image {i} has values from {low[i]} to {high[i]}; {accepted}")
+        raise ValueError(f"images[{i}] has values from {low[i]} to {high[i]}; {accepted}")
     return stack
 
 
 def _checked_channels(channels):
-    if channels not in (1, 3):
-        raise ValueError(f"channels: {channels!r}; accepted are 1 (grey) and 3 (RGB)")
+    if integer(channels, "channels", 1, 3) == 2:
+        raise ValueError("channels is 2; accepted are 1 (grey) and 3 (RGB)")
     return int(channels)
-
-
-def _checked_eta(eta):
-    if not isinstance(eta, Real) or isinstance(eta, bool) or not 0 < eta < math.inf:
-        raise ValueError(f"eta: {eta!r}; accepted is a finite number > 0")
-    return float(eta)

@@ -2,26 +2,31 @@
 
 import numpy as np
 
+from ._checks import generator, integer
+
 
 def sample_laplace(shape, rng=None):
-    """Draws with density proportional to exp(-‖x‖) on R^d, `shape = (..., d)`: a Gamma(d) radius times a uniform direction.
+    """Draws with density proportional to exp(-‖x‖) on R^d, `shape = (..., d)`.
 
-    `rng` is a `numpy.random.Generator` or a seed.
+    A Gamma(d) radius times a uniform direction. `rng` is a `numpy.random.Generator` or a seed.
+    ValueError where `d` is not at least 1.
     """
-    rng = np.random.default_rng(rng)
-    z = rng.standard_normal(shape)
+    *batch, d = shape
+    d, rng = integer(d, "d, the last entry of shape,", 1), generator(rng)
+    z = rng.standard_normal((*batch, d))
     z /= np.linalg.norm(z, axis=-1, keepdims=True)
-    return z * rng.standard_gamma(shape[-1], (*shape[:-1], 1))
+    return z * rng.standard_gamma(d, (*batch, 1))
 
 
 def metropolis(log_density, propose, x, steps, rng=None):
-    """Chains of Metropolis, each `steps` long, from the states `x`, shape `(n, ...)`: the last states and the acceptance.
+    """Chains of Metropolis from the states `x`, shape `(n, ...)`: last states and acceptance.
 
-    `log_density(x)`, shape `(n,)`, is that of the target up to a constant; `propose(x, rng)` draws candidates from a
-    *symmetric* proposal. The acceptance, shape `(n,)`, is the share of candidates that each chain accepted. A rejected
-    candidate leaves the chain where it is, and that counts as a step. `rng` is a `numpy.random.Generator` or a seed.
+    `log_density(x)`, shape `(n,)`, is that of the target up to a constant; `propose(x, rng)` draws
+    candidates from a *symmetric* proposal. Each chain is `steps` long; its acceptance, shape
+    `(n,)`, is the share of candidates that it accepted. A rejected candidate leaves the chain where
+    it is, and that counts as a step. `rng` is a `numpy.random.Generator` or a seed.
     """
-    rng = np.random.default_rng(rng)
+    rng, steps = generator(rng), integer(steps, "steps", 0)
     x, log_p = np.array(x, float), log_density(x)
     accepted = np.zeros(len(x), int)
     for _ in range(steps):

@@ -1,59 +1,167 @@
-"""SPD matrices under the log-Euclidean metric: one eigen kernel, and the vector space that it opens.
+"""SPD matrices under the log-Euclidean metric: one eigen kernel, the vector space that it opens.
 
-Arrays of matrices have shape `(..., k, k)`, coordinates have shape `(..., d)` with `d = k(k+1)/2`. Everything is
-computed in float64. A matrix counts as symmetric if it differs from its transpose by at most `SYMMETRY` times its
-largest entry; the mean of the two is used. It counts as positive definite if its smallest computed eigenvalue exceeds
-k 2⁻⁵² times the largest: below that it is rounding, and its sign an accident. Equation numbers are those of Utpala, Vepakomma and Miolane (2023).
+Arrays of matrices have shape `(..., k, k)`, coordinates have shape `(..., d)` with `d = k(k+1)/2`.
+Everything is computed in float64; the type that the matrices come in decides what of them is
+rounding, with its unit `eps`. A matrix counts as symmetric if it differs from its transpose by at
+most `SYMMETRY`, or 16 `eps` where that is more, times its largest entry; the mean of the two is
+used. It counts as positive definite if its smallest computed eigenvalue exceeds k `eps` times the
+largest: below that it is rounding, and its sign an accident. Equation numbers are those of Utpala,
+Vepakomma and Miolane (2023).
 """
 
 import contextlib
-import functools
 import itertools
 import math
-import os
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+
+from ._checks import HUGE, array, at, finite, first, generator, integer, number, positive, real
+from ._parallel import CORES, blockwise, one_blas_thread
 
 SYMMETRY = 1e-10
 EPS = np.finfo(float).eps
 LOG_MAX = math.log(np.finfo(float).max)
 LOG_MIN = math.log(np.finfo(float).tiny)
 MANY = 512  # so many small matrices are decomposed faster all at once than one by one
+DIVIDES = 26  # the size from which LAPACK divides and conquers, on threads of BLAS
 
 
 def logm(X):
-    """Matrix logarithm of SPD matrices, shape `(..., k, k)`. Raises ValueError where `X` is not SPD."""
+    """Matrix logarithm.
+
+    Parameters
+    ----------
+    X : array of shape (..., k, k)
+        SPD matrices.
+
+    Returns
+    -------
+    array of shape (..., k, k)
+        Symmetric matrices.
+
+    Raises
+    ------
+    ValueError
+        Where a matrix is not SPD: it is named by its index, with its smallest eigenvalue.
+
+    Examples
+    --------
+    >>> logm([[2, 1], [1, 2]]).round(4)
+    array([[0.5493, 0.5493],
+           [0.5493, 0.5493]])
+    """
     return _logm(X, "X")
 
 
 def expm(S):
-    """Matrix exponential of symmetric matrices, shape `(..., k, k)`, SPD.
+    """Matrix exponential, the inverse of `logm`.
 
-    Raises ValueError where that is no SPD matrix of float64: where an eigenvalue of `S` is outside [-708.3, 709.7], or
-    where those of one matrix spread so far, over about 33, that rounding may leave the smallest exponential negative.
+    Parameters
+    ----------
+    S : array of shape (..., k, k)
+        Symmetric matrices; differences from the transpose are measured against 1, too.
+
+    Returns
+    -------
+    array of shape (..., k, k)
+        SPD matrices.
+
+    Raises
+    ------
+    ValueError
+        Where float64 holds no such SPD matrix: where an eigenvalue of `S` is outside
+        [-708.3, 709.7], or those of one matrix spread so far, over about 33, that rounding may
+        leave the smallest exponential negative.
     """
-    return _spectral(np.exp, S, "S", _check_exponential)
+    S = _symmetric(S, "S", unit=1.0)
+    E, low, high = _spectral(np.exp, S)
+    _check_exponential(low, high, S.shape[-1], "S")
+    return E
 
 
 def powm(X, a):
-    """Real power `a` of SPD matrices, shape `(..., k, k)`."""
-    return expm(float(a) * logm(X))
+    """Real power of SPD matrices.
+
+    Parameters
+    ----------
+    X : array of shape (..., k, k)
+        SPD matrices.
+    a : float
+        The exponent.
+
+    Returns
+    -------
+    array of shape (..., k, k)
+        SPD matrices.
+
+    Raises
+    ------
+    ValueError
+        Where a matrix is not SPD, or its power is none that float64 can hold as one.
+    """
+    a = number(a, "a", -math.inf, math.inf, "real numbers")
+    A = _symmetric(X, "X")
+    P, low, high = _spectral(lambda eigenvalues: eigenvalues**a, A)
+    _check_positive(low, high, A.shape[-1], "X", _eps(X))
+    ends = np.sort([a * np.log(low), a * np.log(high)], axis=0)
+    _check_exponential(*ends, A.shape[-1], "a Logm X")
+    return P
 
 
 def vecd(S):
-    """Coordinates of symmetric matrices, shape `(..., d)`: the diagonal, then √2 times the strict upper triangle by rows.
+    """Coordinates of symmetric matrices (eq. 8).
 
-    The √2 makes it an isometry: `norm(vecd(S)) == norm(S, "fro")` (Lemma A.1, eq. 8).
+    The diagonal comes first, then √2 times the strict upper triangle by rows. The √2 makes it an
+    isometry: `norm(vecd(S)) == norm(S, "fro")` (Lemma A.1).
+
+    Parameters
+    ----------
+    S : array of shape (..., k, k)
+        Symmetric matrices.
+
+    Returns
+    -------
+    array of shape (..., d)
+        With d = k(k+1)/2.
+
+    Raises
+    ------
+    ValueError
+        Where a matrix is not symmetric.
+
+    Examples
+    --------
+    >>> vecd([[1, 4, 5], [4, 2, 6], [5, 6, 3]]) / [1, 1, 1, 2**0.5, 2**0.5, 2**0.5]
+    array([1., 2., 3., 4., 5., 6.])
+
+    pyRiemann's `upper` has the same numbers row by row: 1, 4, 5, 2, 6, 3, with the same √2 off the
+    diagonal.
     """
     S = _symmetric(S, "S")
     rows, columns = np.triu_indices(S.shape[-1], 1)
-    return np.concatenate([np.diagonal(S, axis1=-2, axis2=-1), math.sqrt(2) * S[..., rows, columns]], axis=-1)
+    diagonal = np.diagonal(S, axis1=-2, axis2=-1)
+    return np.concatenate([diagonal, math.sqrt(2) * S[..., rows, columns]], axis=-1)
 
 
 def invvecd(y):
-    """Symmetric matrices with coordinates `y`, shape `(..., k, k)`; the inverse of `vecd`."""
-    y = _finite(y, "y")
+    """Symmetric matrices with given coordinates, the inverse of `vecd`.
+
+    Parameters
+    ----------
+    y : array of shape (..., d)
+        With d = k(k+1)/2.
+
+    Returns
+    -------
+    array of shape (..., k, k)
+        Symmetric to the last bit.
+
+    Raises
+    ------
+    ValueError
+        For coordinates that are not finite, or a d that is not k(k+1)/2.
+    """
+    y = finite(y, "y")
     k = matrix_size(y.shape[-1] if y.ndim else 0)
     rows, columns = np.triu_indices(k, 1)
     S = np.zeros(y.shape[:-1] + (k, k))
@@ -66,151 +174,243 @@ def matrix_size(d):
     """The `k` with `k(k+1)/2 == d`. Raises ValueError where there is none."""
     k = (math.isqrt(8 * d + 1) - 1) // 2
     if d < 1 or k * (k + 1) // 2 != d:
-        raise ValueError(f"y has {d} coordinates; accepted are d = k(k+1)/2, that is 1, 3, 6, 10, …")
+        raise ValueError(f"y has {d} coordinates; accepted are k(k+1)/2, that is 1, 3, 6, 10, …")
     return k
 
 
+def is_spd(X):
+    """Which matrices `logm` takes for SPD, booleans of shape `(...)`."""
+    A, eps = real(X, "X"), _eps(X)
+    _check_square(A, "X")
+    sound = np.isfinite(A).all(axis=(-2, -1))
+    A = np.where(sound[..., None, None], A, 0)
+    sound &= _asymmetry(A) <= _tolerance(eps) * np.abs(A).max(axis=(-2, -1))
+    A = np.where(sound[..., None, None], _symmetrised(A), 0)
+    _, low, high = _spectral(np.log, A)
+    return sound & (low > _floor(high, A.shape[-1], eps))
+
+
 def oplus(X, Y):
-    """Sum `Expm(Logm X + Logm Y)` of the vector space SPD(k) (Table 2), shape `(..., k, k)`."""
+    """Sum `Expm(Logm X + Logm Y)` of the vector space SPD(k) (Table 2)."""
     return expm(logm(X) + _logm(Y, "Y"))
 
 
 def ominus(X, Y):
-    """Difference `Expm(Logm X − Logm Y)` (Table 2), shape `(..., k, k)`."""
+    """Difference `Expm(Logm X − Logm Y)` (Table 2)."""
     return expm(logm(X) - _logm(Y, "Y"))
 
 
 def odot(a, X):
-    """Multiple `Expm(a Logm X)` (Table 2), shape `(..., k, k)`; the scalars `a` have shape `(...)`."""
-    return expm(np.asarray(a, float)[..., None, None] * logm(X))
+    """Multiple `Expm(a Logm X)` (Table 2); the scalars `a` have shape `(...)`."""
+    return expm(finite(a, "a")[..., None, None] * logm(X))
 
 
 def distance_logeuclid(X, Y):
-    """Log-Euclidean distance `‖Logm X − Logm Y‖_F` (eq. 6), shape `(...)`."""
+    """Log-Euclidean distance `‖Logm X − Logm Y‖_F` (eq. 6).
+
+    Parameters
+    ----------
+    X, Y : arrays of shape (..., k, k)
+        SPD matrices.
+
+    Returns
+    -------
+    array of shape (...)
+
+    Raises
+    ------
+    ValueError
+        Where a matrix is not SPD.
+    """
     return np.linalg.norm(logm(X) - _logm(Y, "Y"), axis=(-2, -1))
 
 
 def mean_logeuclid(X):
-    """Log-Euclidean Fréchet mean `Expm(mean(Logm X_i))` (Sec. 3) over the axis before the matrices, shape `(..., k, k)`."""
-    L = logm(X)
-    if L.ndim < 3 or L.shape[-3] == 0:
-        raise ValueError(f"X has shape {L.shape}; a mean needs shape (..., n, k, k) with n ≥ 1")
-    return expm(_sum(L) / L.shape[-3])
+    """Log-Euclidean Fréchet mean `Expm(mean(Logm X_i))` (Sec. 3).
+
+    Parameters
+    ----------
+    X : array of shape (..., n, k, k)
+        SPD matrices, n ≥ 1; the mean is taken over the axis before the matrices.
+
+    Returns
+    -------
+    array of shape (..., k, k)
+        The means, as they are: nothing here is private.
+
+    Raises
+    ------
+    ValueError
+        Where a matrix is not SPD, or there is none.
+    """
+    shape = np.shape(X)
+    if len(shape) < 3 or shape[-3] == 0:
+        raise ValueError(f"X has shape {shape}; accepted is (..., n, k, k) with n ≥ 1")
+    with _calm_blas(shape[-1]):  # over both steps: threads, once awake, slow the next call
+        L = logm(X)
+        return expm(_sum(L) / L.shape[-3])
+
+
+def ball_from_bounds(low, high, k):
+    """Centre √(low high) I and radius √k ln(high/low)/2 of the ball between two bounds.
+
+    It holds every matrix with eigenvalues from `low` to `high`, in log-Euclidean distance, and no
+    ball about another centre that does is smaller. The radius is rounded up, by more than the
+    centre is off; the eigenvalues of a matrix as computed can miss a bound by their rounding.
+
+    Parameters
+    ----------
+    low, high : float
+        Bounds on all eigenvalues, known without a look at the data: 0 < low ≤ high, in the unit of
+        the matrices.
+    k : int
+        Size of the matrices.
+
+    Returns
+    -------
+    center : array of shape (k, k)
+    radius : float
+
+    Examples
+    --------
+    >>> center, radius = ball_from_bounds(0.01, 100, k=4)
+    >>> float(center[0, 0]), round(radius, 2)
+    (1.0, 9.21)
+    """
+    low, k = positive(low, "low"), integer(k, "k", 1)
+    high = number(high, "high", low, HUGE, f"finite numbers from low = {low!r} on")
+    log_low, log_high = math.log(low), math.log(high)
+    slack = 2**-48 * (1 + abs(log_low) + abs(log_high))  # 32 units of rounding, of at most 25
+    radius = math.sqrt(k) * ((log_high - log_low) / 2 + slack)
+    center = math.sqrt(low) * math.sqrt(high) * np.eye(k)  # the product itself could underflow
+    return center, radius
 
 
 def random_spd(n, k, r, rng):
-    """Random SPD matrices as in Sec. 6.1, shape `(n, k, k)`: eigenvalues uniform in `[exp(-r), exp(r)]`, Haar eigenvectors.
+    """Random SPD matrices as in Sec. 6.1.
 
-    They lie within log-Euclidean distance `√k r` of the identity. `rng` is a `numpy.random.Generator` or a seed.
+    Their eigenvalues are uniform in `[exp(-r), exp(r)]`, their eigenvectors those of a Haar
+    rotation, so they lie within log-Euclidean distance `√k r` of the identity.
+
+    Parameters
+    ----------
+    n, k : int
+        Number and size of the matrices.
+    r : float
+        At least 0.
+    rng : Generator, int or None
+
+    Returns
+    -------
+    array of shape (n, k, k)
+
+    Raises
+    ------
+    ValueError
+        For an argument that is out of its range.
     """
-    rng = np.random.default_rng(rng)
-    Q = np.linalg.qr(rng.standard_normal((n, k, k)))[0]  # Haar but for the signs of its columns, which cancel below
+    n, k, rng = integer(n, "n", 0), integer(k, "k", 1), generator(rng)
+    r = number(r, "r", 0, LOG_MAX, f"numbers from 0 to {LOG_MAX:.1f}")
+    Q = np.linalg.qr(rng.standard_normal((n, k, k)))[0]  # Haar, but for signs that cancel below
     return _compose(rng.uniform(math.exp(-r), math.exp(r), (n, k)), Q)
 
 
 def _sum(L):
-    """Sum over the axis before the matrices, shape `(..., k, k)`: √n sums of √n terms round less than one sum of n."""
-    n, root = L.shape[-3], math.isqrt(L.shape[-3])
+    """Sum over the axis before the matrices: √n sums of √n terms round less than one of n."""
+    n = L.shape[-3]
+    root = math.isqrt(n)
     square = L[..., :root**2, :, :].reshape(L.shape[:-3] + (root, root) + L.shape[-2:])
     return square.sum(axis=-4).sum(axis=-3) + L[..., root**2:, :, :].sum(axis=-3)
 
 
 def _logm(X, name):
-    return _spectral(np.log, X, name, _check_positive)
+    A = _symmetric(X, name)
+    L, low, high = _spectral(np.log, A)
+    _check_positive(low, high, A.shape[-1], name, _eps(X))
+    return L
 
 
-def _check_positive(low, high, k, name):
-    floor = k * EPS * np.maximum(high, 0)
-    if (bad := low <= floor).any():
-        index = _first(bad)
-        raise ValueError(f"{name}{_at(index)} is not positive definite: its smallest eigenvalue is "
-                         f"{low[index]:.6g}; it must exceed {floor[index]:.6g}, the rounding of the largest")
+def _check_positive(low, high, k, name, eps):
+    floor = _floor(high, k, eps)
+    if (bad := ~(low > floor)).any():
+        index = first(bad)
+        raise ValueError(
+            f"{name}{at(index)} is not positive definite: its smallest eigenvalue is "
+            f"{low[index]:.6g}; accepted are those above {floor[index]:.6g}, the rounding of the "
+            "largest. A shrinkage estimate, (1 − a) X + a tr(X)/k I with 0 < a < 1, is positive "
+            "definite")
+
+
+def _floor(high, k, eps):
+    """What the smallest eigenvalue must exceed, to be more than the rounding of the largest."""
+    return k * eps * np.maximum(high, 0)
 
 
 def _check_exponential(low, high, k, name):
-    widest = -math.log(4 * k * EPS) if k > 1 else math.inf
+    """Refuse logarithms whose exponential is no SPD matrix of float64."""
+    widest = widest_spread(k)
     if (bad := (high > LOG_MAX) | (low < LOG_MIN) | (high - low > widest)).any():
-        index = _first(bad)
-        raise ValueError(f"{name}{_at(index)} has eigenvalues from {low[index]:.6g} to {high[index]:.6g}; float64 holds its "
-                         f"exponential as an SPD matrix within [{LOG_MIN:.1f}, {LOG_MAX:.1f}], spread over at most {widest:.1f}")
+        index = first(bad)
+        raise ValueError(
+            f"{name}{at(index)} has eigenvalues from {low[index]:.6g} to {high[index]:.6g}; "
+            f"accepted are those from {LOG_MIN:.1f} to {LOG_MAX:.1f}, spread over at most "
+            f"{widest:.1f}: float64 holds their exponential as an SPD matrix")
 
 
-def _spectral(function, A, name, check):
-    """`V diag(function(λ)) Vᵀ` of a batch; `check` refuses what has none, by its smallest and largest eigenvalue."""
-    A = _symmetric(A, name)
+def widest_spread(k):
+    """How far the eigenvalues of a symmetric matrix may spread, if its exponential is to be SPD."""
+    return -math.log(4 * k * EPS) if k > 1 else math.inf
+
+
+def _spectral(function, A):
+    """`V diag(function(λ)) Vᵀ` of symmetric matrices, their smallest and largest eigenvalues."""
     k, batch = A.shape[-1], A.shape[:-2]
     A = A.reshape(-1, k, k)
     result, (low, high) = np.empty(A.shape), np.empty((2, len(A)))
 
     def compute(block):
-        with np.errstate(all="ignore"):  # what has no function value is refused below
+        with np.errstate(all="ignore"):  # what has no function value is refused by the caller
             eigenvalues, V = _eigh(A[block])
             low[block], high[block] = eigenvalues.min(axis=-1), eigenvalues.max(axis=-1)
             result[block] = _compose(function(eigenvalues), V)
 
     size, threads = _block(k)
-    with _one_blas_thread() if k > 25 and len(A) > size else contextlib.nullcontext():  # from 26 LAPACK divides and conquers
-        _blockwise(compute, len(A), size, threads)
-    check(low.reshape(batch), high.reshape(batch), k, name)
-    return result.reshape(batch + (k, k))
+    with _calm_blas(k) if len(A) > size else contextlib.nullcontext():
+        blockwise(compute, len(A), size, threads)
+    return result.reshape(batch + (k, k)), low.reshape(batch), high.reshape(batch)
+
+
+def _calm_blas(k):
+    """Context in which BLAS starts no threads on matrices of a size where it would start some."""
+    return one_blas_thread() if k >= DIVIDES else contextlib.nullcontext()
 
 
 def _block(k):
-    """Number of matrices in a block, which stays in the cache with what is computed from it, and number of threads.
+    """Number of matrices in a block, which stays in the cache, and number of threads.
 
-    On matrices of size 2 or 3 threads would spend their time in waiting for the lock of the interpreter.
+    On matrices of size 2 or 3 threads would spend their time waiting for the interpreter's lock.
     """
-    return (2**14, 1) if k <= 3 else (max(2**15 // k**2, 1), os.cpu_count())
-
-
-def _blockwise(function, n, size, threads):
-    """Call `function(block)` for the slices of this size that make up `range(n)`, on so many threads."""
-    starts = iter(range(0, n, size))  # shared by the threads; their number leaves blocks and roundings as they are
-
-    def work(_):
-        for start in starts:
-            function(slice(start, start + size))
-
-    if n <= size or threads == 1:
-        return work(0)
-    with ThreadPoolExecutor(threads - 1) as pool:
-        others = pool.map(work, range(threads - 1))
-        work(0)
-    list(others)  # so that their exceptions are raised here
-
-
-def _one_blas_thread():
-    """Context in which BLAS starts no threads of its own, which would fight with ours; it needs threadpoolctl."""
-    controller = _blas()
-    return controller.limit(limits=1, user_api="blas") if controller else contextlib.nullcontext()
-
-
-@functools.cache
-def _blas():
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:
-        return None
-    return ThreadpoolController()
+    return (2**14, 1) if k <= 3 else (max(2**15 // k**2, 1), CORES)
 
 
 def _eigh(A):
-    """Eigenvalues, in any order, and eigenvectors of a block; the one place where matrices are decomposed."""
+    """Eigenvalues, in any order, and eigenvectors of a block; all decompositions are made here."""
     return _jacobi(A) if A.shape[-1] in (2, 3) and len(A) >= MANY else np.linalg.eigh(A)
 
 
 @np.errstate(all="ignore")  # a rotation by no angle may divide by 0
 def _jacobi(A):
-    """Eigenvalues and eigenvectors of many 2×2 or 3×3 matrices: each Jacobi rotation is one of all of them at once.
+    """Eigenvalues and eigenvectors of many 2×2 or 3×3 matrices, by Jacobi rotations of all at once.
 
-    Arrays are stored entry by entry, so that the loops run over the matrices. What four sweeps leave, `eigh` does.
+    Arrays are stored entry by entry, so that the loops run over the matrices. What four sweeps
+    leave, `eigh` does.
     """
     k = A.shape[-1]
     a = np.array(np.moveaxis(A, 0, -1), order="C")
     V = np.zeros_like(a)  # V[p] holds the eigenvectors p
     V[range(k), range(k)] = 1
     for p, q in [(0, 1)] if k == 2 else 4 * [(0, 1), (0, 2), (1, 2)]:
-        cotangent = (a[q, q] / 2 - a[p, p] / 2) / a[p, q]  # of twice the angle; where it overflows, there is no turn
+        cotangent = (a[q, q] / 2 - a[p, p] / 2) / a[p, q]  # of twice the angle; infinite: no turn
         t = np.copysign(1 / (np.abs(cotangent) + np.sqrt(1 + cotangent**2)), cotangent)
         t[a[p, q] == 0] = 0
         c = 1 / np.sqrt(1 + t**2)
@@ -243,56 +443,65 @@ def _compose(eigenvalues, V):
     if k <= 3:  # entry by entry, as `_jacobi` stores them
         A = np.empty(V.shape)
         for i, j in itertools.combinations_with_replacement(range(k), 2):
-            A[..., i, j] = A[..., j, i] = sum(eigenvalues[..., p] * V[..., i, p] * V[..., j, p] for p in range(k))
+            A[..., i, j] = A[..., j, i] = sum(
+                eigenvalues[..., p] * V[..., i, p] * V[..., j, p] for p in range(k))
         return A
-    half = (V * (eigenvalues / 2)[..., None, :]) @ V.swapaxes(-2, -1)  # halved first: the sum of two could overflow
+    half = (V * (eigenvalues / 2)[..., None, :]) @ V.swapaxes(-2, -1)  # else sums could overflow
     return half + half.swapaxes(-2, -1)
 
 
-def _symmetric(A, name):
-    """`A` as a float64 batch of symmetric matrices; ValueError where it is none."""
-    A = _real(A, name)
-    if A.ndim < 2 or A.shape[-1] != A.shape[-2] or A.shape[-1] == 0:
-        raise ValueError(f"{name} has shape {A.shape}; accepted is (..., k, k) with k ≥ 1")
+def _symmetric(A, name, unit=0.0):
+    """`A` as a float64 batch of symmetric matrices; ValueError where it is none.
+
+    What is asymmetric is measured against the largest entry, or against `unit` where that is more.
+    """
+    eps, A = _eps(A), real(A, name)
+    _check_square(A, name)
     if _exactly_symmetric(A):
         return A
-    _finite(A, name)
-    asymmetry = np.abs(A - A.swapaxes(-2, -1)).max(axis=(-2, -1))
-    if (bad := asymmetry > SYMMETRY * np.abs(A).max(axis=(-2, -1))).any():
-        index = _first(bad)
-        raise ValueError(f"{name}{_at(index)} is not symmetric: it differs from its transpose by {asymmetry[index]:.6g}; "
-                         f"accepted is {SYMMETRY:g} times its largest entry")
-    return A / 2 + A.swapaxes(-2, -1) / 2
+    finite(A, name)
+    asymmetry, largest = _asymmetry(A), np.maximum(np.abs(A).max(axis=(-2, -1)), unit)
+    if (bad := asymmetry > _tolerance(eps) * largest).any():
+        index = first(bad)
+        raise ValueError(
+            f"{name}{at(index)} is not symmetric: it differs from its transpose by "
+            f"{asymmetry[index]:.6g}; accepted are differences up to "
+            f"{_tolerance(eps) * largest[index]:.6g}. If that is rounding, ({name} + {name}ᵀ)/2 is "
+            "symmetric")
+    return _symmetrised(A)
+
+
+def _check_square(A, name):
+    if A.ndim < 2 or A.shape[-1] != A.shape[-2] or A.shape[-1] == 0:
+        raise ValueError(f"{name} has shape {A.shape}; accepted is (..., k, k) with k ≥ 1")
+
+
+def _eps(A):
+    """Unit of rounding of the type in which `A` comes; what it holds may be no finer."""
+    dtype = array(A, "A").dtype
+    return max(float(np.finfo(dtype).eps), EPS) if dtype.kind == "f" else EPS
+
+
+def _tolerance(eps):
+    """By how much of its largest entry a symmetric matrix may differ from its transpose."""
+    return max(SYMMETRY, 16 * eps)
+
+
+def _symmetrised(A):
+    """Mean of matrices and their transposes; equal entries stay, since halves can underflow."""
+    transpose = A.swapaxes(-2, -1)
+    return np.where(A == transpose, A, A / 2 + transpose / 2)
+
+
+def _asymmetry(A):
+    return np.abs(A - A.swapaxes(-2, -1)).max(axis=(-2, -1))
 
 
 def _exactly_symmetric(A):
-    """Whether all matrices of a batch are symmetric to the last bit and finite; huge entries may pass for infinite."""
+    """Whether all matrices are symmetric to the last bit and finite; huge ones may not pass."""
     A = A.reshape((-1,) + A.shape[-2:])
     size, _ = _block(A.shape[-1])
     blocks = (A[start:start + size] for start in range(0, len(A), size))
     with np.errstate(over="ignore", invalid="ignore"):
-        return all(np.isfinite(block.sum()) and (block == block.swapaxes(1, 2)).all() for block in blocks)
-
-
-def _real(A, name):
-    A = np.asarray(A)
-    if A.dtype.kind not in "iuf":
-        raise ValueError(f"{name} has dtype {A.dtype}; accepted are real numbers")
-    return A.astype(float, copy=False)
-
-
-def _finite(A, name):
-    A = _real(A, name)
-    if not np.isfinite(A).all():
-        index = _first(~np.isfinite(A))
-        raise ValueError(f"{name}{_at(index)} is {A[index]}; accepted are finite numbers")
-    return A
-
-
-def _first(bad):
-    """Index of the first true entry."""
-    return tuple(int(i) for i in np.unravel_index(np.argmax(bad), bad.shape))
-
-
-def _at(index):
-    return f"[{', '.join(map(str, index))}]" if index else ""
+        return all(np.isfinite(block.sum()) and (block == block.swapaxes(1, 2)).all()
+                   for block in blocks)

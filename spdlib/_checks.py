@@ -1,0 +1,98 @@
+"""The one door for values: what comes in is converted to float64 or refused, in one wording.
+
+Every error says `NAME is VALUE; accepted are WHAT`. What is returned is a plain float, int or
+float64 array, so that no rounding of a narrower type, no mask and no imaginary part goes further
+than this.
+"""
+
+import math
+import numbers
+
+import numpy as np
+
+TINY, HUGE = math.ulp(0.0), float(np.finfo(float).max)
+
+
+def number(value, name, low, high, accepted, also=None):
+    """`value` as a float, if it is a real number in [low, high] or equals `also`."""
+    try:
+        real_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        converted = float(value) if real_number else math.nan
+    except OverflowError:  # an int beyond the floats
+        converted = math.inf
+    if not (low <= converted <= high or converted == also):
+        raise ValueError(f"{name} is {value!r}; accepted are {accepted}")
+    if converted != value:  # rounded to nearest, it might promise more than was asked
+        raise ValueError(f"{name} is {value!r}; accepted are numbers that float64 holds exactly, "
+                         f"such as float({name})")
+    return converted
+
+
+def positive(value, name):
+    """`value` as a finite float above 0."""
+    return number(value, name, TINY, HUGE, "finite numbers above 0")
+
+
+def integer(value, name, low, high=math.inf):
+    """`value` as an int in [low, high]."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or not low <= value <= high:
+        top = "" if high == math.inf else f" and ≤ {high}"
+        raise ValueError(f"{name} is {value!r}; accepted are integers ≥ {low}{top}")
+    return int(value)
+
+
+def choice(value, name, accepted):
+    """`value`, if it is one of the names in `accepted`."""
+    if not isinstance(value, str) or value not in accepted:
+        raise ValueError(f"{name} is {value!r}; accepted are {sorted(accepted)}")
+    return value
+
+
+def generator(rng):
+    """The Generator that `rng` is or seeds; of None, one that is seeded by the system's entropy."""
+    try:
+        if isinstance(rng, bool):
+            raise TypeError
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"rng is {rng!r}; accepted are a numpy.random.Generator, a seed (an integer ≥ 0 or "
+            "several of them), or None for the system's entropy") from error
+
+
+def array(value, name):
+    """`value` as an array of real numbers in the type that it has."""
+    if np.ma.is_masked(value):
+        raise ValueError(f"{name} is an array with masked entries; accepted are arrays without")
+    try:
+        A = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} is no array ({error}); accepted are real numbers") from error
+    if A.dtype.kind not in "iuf":
+        raise ValueError(f"{name} is an array of dtype {A.dtype}; accepted are real numbers")
+    return A
+
+
+def real(value, name):
+    """`value` as a float64 array."""
+    return array(value, name).astype(float, copy=False)
+
+
+def finite(value, name):
+    """`value` as a float64 array without NaN or infinity."""
+    A = real(value, name)
+    if not np.isfinite(A).all():
+        index = first(~np.isfinite(A))
+        raise ValueError(f"{name}{at(index)} is {A[index]}; accepted are finite numbers")
+    return A
+
+
+def first(bad):
+    """Index of the first true entry, a tuple of ints."""
+    return tuple(int(i) for i in np.unravel_index(np.argmax(bad), bad.shape))
+
+
+def at(index):
+    """The index as it stands behind a name: `[1, 0]`, or nothing for a single value."""
+    return f"[{', '.join(map(str, index))}]" if index else ""
