@@ -15,7 +15,7 @@ import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
-from .claims import ID, MIME, ClaimError, ledger
+from .ledger import ID, MIME, ClaimError, ledger
 
 CLAIM = re.compile(
     rf"""\bclaim\(\s*["'](?P<id>{ID.pattern})["']\s*,\s*["'](?P<stated>\w+)["']"""
