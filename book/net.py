@@ -23,7 +23,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from build import chapters, code, modules
 
-from spdlib.claims import ID
+from spdlib.ledger import ID
 from spdlib.cli import cell_outcomes, execute
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
