@@ -1,12 +1,13 @@
-"""Record the net: `python book/net.py [BREAK …]` runs deliberate faults of spdlib through the chapters.
+"""Record the net: `python book/net.py [BREAK …]` runs faults of spdlib through the chapters.
 
-The faults stand in breaks.toml. Each runs in every chapter whose imports lead to the broken module,
-and net.json takes down which claims caught it and how. A run carries a key, from the fault, the code
-of the chapter and the modules that this imports; what has been recorded under its present key does
-not run again, so a call that was killed is taken up where it ended. Nothing in the file changes with
-the time or the machine.
+The deliberate faults stand in breaks.toml. Each runs in every chapter whose imports lead to the
+broken module, and net.json takes down which claims caught it and how. A run carries a key, made of
+the fault, the code of the chapter and the modules that this imports. What is on record under its
+present key does not run again, so a call that was killed is taken up where it ended. Nothing in
+the file depends on the time or the machine.
 """
 
+import functools
 import hashlib
 import json
 import multiprocessing
@@ -23,8 +24,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from build import chapters, code, modules
 
-from spdlib.ledger import ID
 from spdlib.cli import cell_outcomes, execute
+from spdlib.ledger import ID
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BREAKS, RECORD = ROOT / "book/breaks.toml", ROOT / "book/net.json"
@@ -42,36 +43,45 @@ def broken_source(name, fault):
     text = (ROOT / f"spdlib/{fault['module']}.py").read_text(encoding="utf-8")
     if (count := text.count(fault["old"])) != 1:
         raise ValueError(
-            f"old of the break {name!r} is {fault['old']!r}, {count} times in {fault['module']}.py; "
-            "accepted is a text that stands there once"
+            f"old of {name!r} is {fault['old']!r}, {count} times in {fault['module']}.py; accepted "
+            "is a text that stands there once"
         )
     return text.replace(fault["old"], fault["new"])
 
 
 def broken_copy(name, fault, folder):
-    """Copy spdlib, with the fault, into `folder`; returns what puts the copy first on a kernel's path."""
-    source = broken_source(name, fault)
-    shutil.copytree(ROOT / "spdlib", folder / "spdlib", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / f"spdlib/{fault['module']}.py").write_text(source, encoding="utf-8")
+    """Copy spdlib, with the fault, into `folder`; returns the environment that imports the copy."""
+    source, package = broken_source(name, fault), folder / "spdlib"
+    shutil.copytree(ROOT / "spdlib", package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / f"{fault['module']}.py").write_text(source, encoding="utf-8")
     return {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
+@functools.cache
+def content(chapter):
+    """Code of a chapter, and the modules of spdlib to which its imports lead."""
+    return code(chapter), modules(chapter)
+
+
 def key(fault, chapter):
-    """Digest of all that a run depends on: the fault, the chapter's code, the modules it imports."""
-    parts = [fault["module"], fault["old"], fault["new"], code(chapter)]
-    for module in sorted(modules(chapter)):
+    """Digest of what a run depends on: the fault, the chapter's code, the modules it imports."""
+    cells, imported = content(chapter)
+    parts = [fault["module"], fault["old"], fault["new"], cells]
+    for module in sorted(imported):
         parts.append((ROOT / f"spdlib/{module}.py").read_text(encoding="utf-8"))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def run(name, fault, chapter, until=None):
-    """Run a chapter with the fault, on after errors or else until a claim: its outcome and its seconds."""
+    """Run a chapter with the fault: its outcome, and its seconds.
+
+    It runs on after errors, or else until a claim, where the first error ends it.
+    """
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         env = broken_copy(name, fault, pathlib.Path(folder))
-        executed = execute(
-            chapter, book=ROOT / "book", env=env, run_on=until is None, until=until
-        )
+        book, run_on = ROOT / "book", until is None
+        executed = execute(chapter, book=book, env=env, run_on=run_on, until=until)
     return outcome(executed), time.monotonic() - start
 
 
@@ -100,7 +110,7 @@ def outcome(executed):
 
 
 def how(error):
-    """What an exception of a claim says, in words that another processor's rounding does not change."""
+    """What an exception of a claim says, without numbers, which another processor could move."""
     message = error.evalue
     if error.ename == "VerdictDiffers":
         return message.rpartition(", ")[2]
@@ -116,7 +126,7 @@ def how(error):
 
 def reached(fault):
     """The chapters whose imports lead to the broken module: a list of paths."""
-    return [chapter for chapter in chapters() if fault["module"] in modules(chapter)]
+    return [chapter for chapter in chapters() if fault["module"] in content(chapter)[1]]
 
 
 def topic(chapter):
@@ -130,7 +140,7 @@ def read_record():
 
 
 def write_record(breaks, runs):
-    """Write what is known of each break on the list, in the order of the list and of the chapters."""
+    """Write what is known of the breaks on the list, in its order and that of the chapters."""
     record = {}
     for name, fault in breaks.items():
         order = [topic(chapter) for chapter in reached(fault)]
