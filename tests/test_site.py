@@ -12,6 +12,8 @@ import urllib.parse
 import pytest
 from conftest import CHAPTERS, ROOT
 
+import spdlib
+
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 # one worker: one browser and one visit of each page serve them all
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("site")]
@@ -150,6 +152,10 @@ def test_every_chapter_has_its_page_and_its_download(site, visits):
         assert any(link.endswith(f"/_sources/book/{chapter.name}") for link in links)
         download = site / f"_sources/book/{chapter.name}"
         assert download.read_bytes() == chapter.read_bytes()
+
+
+def test_the_api_page_has_every_exported_name(visits):
+    assert {f"spdlib.{name}" for name in spdlib.__all__} <= {*visits["book/api.html"]["ids"]}
 
 
 def test_no_page_logs_an_error_or_asks_another_host(visits):
