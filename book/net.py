@@ -113,7 +113,7 @@ def how(error):
     """What an exception of a claim says, without numbers, which another processor could move."""
     message = error.evalue
     if error.ename == "VerdictDiffers":
-        return message.rpartition(", ")[2]
+        return message.rpartition(", ")[2].replace("computed", "comes out as")
     if " candidates standing (" in message:
         items = message.partition(" candidates standing (")[2].split("; ")
         found = [STANDING.match(item) for item in items]

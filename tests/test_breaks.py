@@ -13,8 +13,9 @@ from conftest import CHAPTERS, ROOT
 
 from spdlib.ledger import read_claims, recorded
 
-sys.path.insert(0, str(ROOT / "book"))
+sys.path[:0] = [str(ROOT / "book"), str(ROOT / "book/_ext")]
 import net  # noqa: E402, since the book is no package
+import net_page  # noqa: E402
 
 BREAKS = net.read_breaks()
 TESTED = {record["id"]: chapter for chapter in CHAPTERS for record in recorded(chapter)}
@@ -82,7 +83,7 @@ def test_a_claim_catches_only_by_an_exception_of_its_own_that_names_it():
         (test.format("TG-03"), "Inconclusive", "TG-03: sample is empty or has a NaN"),
     ))
     assert found == {
-        "caught": {"TG-01": "computed corrected", "TG-02": "nothing left standing",
+        "caught": {"TG-01": "comes out as corrected", "TG-02": "nothing left standing",
                    "TG-03": "a NaN"},
         "untested": {"TG-04": "NameError"},
         "errors": ["NameError", "ValueError"],
@@ -181,3 +182,28 @@ def test_every_claim_on_record_is_known():
     for entry in RECORD.values():
         for run in entry["runs"].values():
             assert {*run.get("caught", ()), *run.get("untested", ())} <= set(claims)
+
+
+def test_the_page_leads_from_each_break_to_its_claims_and_from_each_claim_to_its_breaks():
+    words = "n < 2 left standing"
+    fault = {"module": "spd", "old": "x < y", "new": ""}
+    record = {"a fault": fault | {"runs": {"spd": {"caught": {"TG-02": words}},
+                                           "utility": {"caught": {"TG-01": words}}}},
+              "another": fault | {"runs": {"spd": {"untested": {"TG-03": "NameError"}}}}}
+    kinds = {"TG-01": "exact", "TG-02": "search", "TG-03": "exact", "TG-04": "proof"}
+    rows = [{"id": id, "verdict": "holds", "evidence": [{"kind": kind}]}
+            for id, kind in kinds.items()]
+    first, second = (net_page.block(name, entry) for name, entry in record.items())
+    to = '<a href="#ledger-{0}">{0}</a>'.format
+    assert f"<li>n &lt; 2 left standing: {to('TG-01')}, {to('TG-02')}</li>" in first
+    assert 'id="break-a-fault"' in first and "x &lt; y" in first and "<i>nothing</i>" in first
+    assert "TG-03" not in second
+    back = '<a href="#break-a-fault">a fault</a>'
+    assert [*net_page.by_claim(record, rows)] == [f"<li>{to('TG-01')}: {back}</li>",
+                                                  f"<li>{to('TG-02')}: {back}</li>"]
+    pure, others = net_page.loose(record, rows)
+    assert pure.endswith(f"(1): {to('TG-04')}</li>") and others.endswith(f"(1): {to('TG-03')}</li>")
+
+
+def test_no_two_breaks_have_one_place_on_the_page():
+    assert len({net_page.anchor(name) for name in BREAKS}) == len(BREAKS)
