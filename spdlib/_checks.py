@@ -11,6 +11,7 @@ import numbers
 import numpy as np
 
 TINY, HUGE = math.ulp(0.0), float(np.finfo(float).max)
+EPS = math.ulp(1.0)
 
 
 def number(value, name, low, high, accepted, also=None):
@@ -52,7 +53,7 @@ def choice(value, name, accepted):
 def generator(rng):
     """The Generator that `rng` is or seeds; of None, one that is seeded by the system's entropy."""
     try:
-        if isinstance(rng, bool):
+        if isinstance(rng, bool) or np.size(rng) == 0:
             raise TypeError
         return np.random.default_rng(rng)
     except (TypeError, ValueError) as error:
@@ -63,20 +64,45 @@ def generator(rng):
 
 def array(value, name):
     """`value` as an array of real numbers in the type that it has."""
-    if np.ma.is_masked(value):
-        raise ValueError(f"{name} is an array with masked entries; accepted are arrays without")
+    unmasked(value, name)
     try:
         A = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name} is no array ({error}); accepted are real numbers") from error
     if A.dtype.kind not in "iuf":
         raise ValueError(f"{name} is an array of dtype {A.dtype}; accepted are real numbers")
+    for part in _parts(value):
+        if rounding(part) != rounding(A):  # one record's type would decide what is sound in others
+            raise ValueError(f"{name} is made of arrays of dtypes {part.dtype} and {A.dtype}; "
+                             "accepted are those of one precision")
     return A
+
+
+def rounding(A):
+    """Unit of rounding of the type in which an array comes; what it holds may be no finer."""
+    return max(float(np.finfo(A.dtype).eps), EPS) if A.dtype.kind == "f" else EPS
+
+
+def unmasked(value, name):
+    """`value`, if it is no array with masked entries and has none in it."""
+    if any(np.ma.is_masked(part) for part in _parts(value)):
+        raise ValueError(f"{name} is an array with masked entries; accepted are arrays without")
+    return value
+
+
+def _parts(value):
+    """The arrays of which a list, or a list of lists, is made; of an array itself."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _parts(part)
 
 
 def real(value, name):
     """`value` as a float64 array."""
-    return array(value, name).astype(float, copy=False)
+    with np.errstate(over="ignore"):  # what is beyond the floats becomes infinite
+        return array(value, name).astype(float, copy=False)
 
 
 def finite(value, name):

@@ -50,7 +50,7 @@ def _epsilon(value):
 
 def _delta(value):
     accepted = "numbers from 1e-300 to 1/2"
-    if value == 0:
+    if np.ndim(value) == 0 and value == 0:
         accepted += '; 0, a pure promise, is that of Laplace noise (mechanism="laplace")'
     return number(value, "delta", 1e-300, 0.5, accepted)
 

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ._checks import integer, positive
+from ._checks import integer, positive, unmasked
 from ._parallel import CORES, blockwise, one_blas_thread
 from .spd import ball_from_bounds
 
@@ -118,6 +118,7 @@ def _covariances(phi):
 def _checked_images(images):
     accepted = ("accepted are (n, h, w), (n, h, w, 1) or (n, h, w, 3), h, w >= 1, of uint8 or of "
                 "floats in [0, 1]")
+    unmasked(images, "images")
     try:
         images = np.asarray(images)
     except ValueError as error:

@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 
-from ._checks import array, choice, finite, generator, integer, number
+from ._checks import EPS, array, choice, finite, generator, integer, number
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from .spaces import LogEuclidean
-from .spd import EPS
 
 MECHANISMS = {
     "gaussian": TangentGaussian.of,
@@ -26,8 +25,8 @@ def frechet_sensitivity(n, radius):
     One record is replaced. Rounded up: it also covers the rounding of a mean whose sum is exact, as
     that of `clip_to_ball` is. ValueError for an `n` or a `radius` that is none.
     """
-    n, radius = integer(n, "n", 1), _radius(radius)
-    return 2 * radius / n * (1 + 2 * n * EPS)
+    n, radius = integer(n, "n", 1, 1e300), _radius(radius)
+    return max(2 * radius / n * (1 + 2 * n * EPS), 4 * radius * EPS)  # the first may underflow
 
 
 def clip_to_ball(y, radius):
@@ -79,6 +78,8 @@ class FrechetMean:
 
     Attributes
     ----------
+    n : int
+        Number of records, public.
     sensitivity : float
         How far the mean moves at most when one record is replaced by any other.
 
@@ -103,7 +104,8 @@ class FrechetMean:
             self.space.exp(self.center)
         except ValueError as error:
             raise ValueError(f"center is no point that float64 can hold: {error}") from None
-        self.sensitivity = frechet_sensitivity(shape[0], radius)
+        self.n = shape[0]
+        self.sensitivity = frechet_sensitivity(self.n, radius)
 
     @functools.cached_property
     def step(self):
@@ -217,13 +219,13 @@ class PrivateFrechetMean:
         make, rng = MECHANISMS[choice(self.mechanism, "mechanism", MECHANISMS)], generator(rng)
         query = FrechetMean(X, self.center, self.radius, on_invalid=self.on_invalid)
         mechanism = make(query, self.epsilon, self.delta)
-        step = project_to_ball(mechanism.answer(query, rng), self.radius)
+        step = project_to_ball(mechanism.answer(query, rng), query.radius)
         space, center = query.space, query.center
         self.mean_ = space.exp(center, space.within_reach(center, step))
         self.log_mean_ = space.coordinates(center) + step
         self.mechanism_ = mechanism
         self.privacy_ = (
-            f"({self.epsilon}, {self.delta})-differentially private when one of n = {len(X)} "
+            f"({self.epsilon}, {self.delta})-differentially private when one of n = {query.n} "
             f"records is replaced; n, the radius {self.radius} and the centre are public")
         return self
 
@@ -238,9 +240,9 @@ class PrivateFrechetMean:
         return self
 
     def __repr__(self):
-        defaults = inspect.signature(type(self)).parameters
+        parameters = inspect.signature(type(self)).parameters
         given = (f"{name}={value!r}" for name, value in self.get_params().items()
-                 if value is not defaults[name].default)
+                 if repr(value) != repr(parameters[name].default))
         return f"{type(self).__name__}({', '.join(given)})"
 
 

@@ -15,12 +15,24 @@ import math
 
 import numpy as np
 
-from ._checks import HUGE, array, at, finite, first, generator, integer, number, positive, real
+from ._checks import (
+    EPS,
+    HUGE,
+    array,
+    at,
+    finite,
+    first,
+    generator,
+    integer,
+    number,
+    positive,
+    real,
+    rounding,
+)
 from ._parallel import CORES, blockwise, one_blas_thread
 
 SYMMETRY = 1e-10
-EPS = np.finfo(float).eps
-LOG_MAX = math.log(np.finfo(float).max)
+LOG_MAX = math.log(HUGE)
 LOG_MIN = math.log(np.finfo(float).tiny)
 MANY = 512  # so many small matrices are decomposed faster all at once than one by one
 DIVIDES = 26  # the size from which LAPACK divides and conquers, on threads of BLAS
@@ -99,10 +111,10 @@ def powm(X, a):
     ValueError
         Where a matrix is not SPD, or its power is none that float64 can hold as one.
     """
-    a = number(a, "a", -math.inf, math.inf, "real numbers")
+    a, X = number(a, "a", -HUGE, HUGE, "finite numbers"), array(X, "X")
     A = _symmetric(X, "X")
     P, low, high = _spectral(lambda eigenvalues: eigenvalues**a, A)
-    _check_positive(low, high, A.shape[-1], "X", _eps(X))
+    _check_positive(low, high, A.shape[-1], "X", rounding(X))
     ends = np.sort([a * np.log(low), a * np.log(high)], axis=0)
     _check_exponential(*ends, A.shape[-1], "a Logm X")
     return P
@@ -180,7 +192,8 @@ def matrix_size(d):
 
 def is_spd(X):
     """Which matrices `logm` takes for SPD, booleans of shape `(...)`."""
-    A, eps = real(X, "X"), _eps(X)
+    X = array(X, "X")
+    A, eps = real(X, "X"), rounding(X)
     _check_square(A, "X")
     sound = np.isfinite(A).all(axis=(-2, -1))
     A = np.where(sound[..., None, None], A, 0)
@@ -243,10 +256,10 @@ def mean_logeuclid(X):
     ValueError
         Where a matrix is not SPD, or there is none.
     """
-    shape = np.shape(X)
-    if len(shape) < 3 or shape[-3] == 0:
-        raise ValueError(f"X has shape {shape}; accepted is (..., n, k, k) with n ≥ 1")
-    with _calm_blas(shape[-1]):  # over both steps: threads, once awake, slow the next call
+    X = array(X, "X")
+    if X.ndim < 3 or X.shape[-3] == 0:
+        raise ValueError(f"X has shape {X.shape}; accepted is (..., n, k, k) with n ≥ 1")
+    with _calm_blas(X.shape[-1]):  # over both steps: threads, once awake, slow the next call
         L = logm(X)
         return expm(_sum(L) / L.shape[-3])
 
@@ -324,9 +337,10 @@ def _sum(L):
 
 
 def _logm(X, name):
+    X = array(X, name)
     A = _symmetric(X, name)
     L, low, high = _spectral(np.log, A)
-    _check_positive(low, high, A.shape[-1], name, _eps(X))
+    _check_positive(low, high, A.shape[-1], name, rounding(X))
     return L
 
 
@@ -455,7 +469,8 @@ def _symmetric(A, name, unit=0.0):
 
     What is asymmetric is measured against the largest entry, or against `unit` where that is more.
     """
-    eps, A = _eps(A), real(A, name)
+    A = array(A, name)
+    eps, A = rounding(A), real(A, name)
     _check_square(A, name)
     if _exactly_symmetric(A):
         return A
@@ -476,12 +491,6 @@ def _check_square(A, name):
         raise ValueError(f"{name} has shape {A.shape}; accepted is (..., k, k) with k ≥ 1")
 
 
-def _eps(A):
-    """Unit of rounding of the type in which `A` comes; what it holds may be no finer."""
-    dtype = array(A, "A").dtype
-    return max(float(np.finfo(dtype).eps), EPS) if dtype.kind == "f" else EPS
-
-
 def _tolerance(eps):
     """By how much of its largest entry a symmetric matrix may differ from its transpose."""
     return max(SYMMETRY, 16 * eps)
@@ -494,7 +503,8 @@ def _symmetrised(A):
 
 
 def _asymmetry(A):
-    return np.abs(A - A.swapaxes(-2, -1)).max(axis=(-2, -1))
+    with np.errstate(over="ignore"):  # huge entries may differ by infinity
+        return np.abs(A - A.swapaxes(-2, -1)).max(axis=(-2, -1))
 
 
 def _exactly_symmetric(A):

@@ -1,4 +1,4 @@
-"""The Gaussian mechanism's calibration against multiple precision: on the safe side, and no further than stated."""
+"""Calibration against multiple precision: on the safe side, and no further than stated."""
 
 import math
 from fractions import Fraction
@@ -10,10 +10,21 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from spdlib import calibration
-from spdlib.calibration import SLACK, gaussian_delta, gaussian_epsilon, gdp_mu, l2_delta, l2_scale, sigma_analytic, sigma_classical
+from spdlib.calibration import (
+    SLACK,
+    gaussian_delta,
+    gaussian_epsilon,
+    gdp_mu,
+    l2_delta,
+    l2_scale,
+    laplace_scale,
+    sigma_analytic,
+    sigma_classical,
+)
 
 TINY = math.ulp(0.0)
-# The two terms of delta may agree in ten digits here, 1 - delta needs 20, and epsilon/mu - mu/2 loses up to 50.
+# The two terms of delta may agree in ten digits here, 1 - delta needs 20, and epsilon/mu - mu/2
+# loses up to 50.
 mp.mp.dps = 80
 
 EPSILONS = [1e-6, 1e-4, 0.01, 0.5, 1.0, 3.0, 30.0, 1e3]
@@ -26,7 +37,7 @@ scales = st.floats(-12, 12).map(lambda e: 10**e)
 
 
 def exact_delta(mu, epsilon):
-    """Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), as it is written, in 80 digits."""
+    """Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), as written, in 80 digits."""
     mu, epsilon = mp.mpf(mu), mp.mpf(epsilon)
 
     def phi(t):
@@ -41,13 +52,16 @@ def safe_and_minimal(sigma, sensitivity, epsilon, delta):
     return exact_delta(mu, epsilon) <= delta < exact_delta(mu / (1 - mp.mpf("1e-9")), epsilon)
 
 
-@pytest.mark.parametrize(("mu", "epsilon"), [(0.1, 0.0), (0.1, 0.3), (1.0, 1.0), (5.0, 2.0), (0.5, 3.0)])
+@pytest.mark.parametrize(("mu", "epsilon"), [
+    (0.1, 0.0), (0.1, 0.3), (1.0, 1.0), (5.0, 2.0), (0.5, 3.0),
+])
 def test_the_reference_is_the_hockey_stick_divergence(mu, epsilon):
     mu, epsilon = mp.mpf(mu), mp.mpf(epsilon)
     start = epsilon / mu + mu / 2  # where the densities of N(mu, 1) and e^epsilon N(0, 1) cross
     points = [start, start + 0.2, start + 1, start + 4, start + 10, start + 40]
     with mp.workdps(40):
-        integral = mp.quad(lambda t: mp.npdf(t, mu) - mp.exp(epsilon) * mp.npdf(t), points, method="gauss-legendre")
+        integral = mp.quad(lambda t: mp.npdf(t, mu) - mp.exp(epsilon) * mp.npdf(t), points,
+                           method="gauss-legendre")
     assert abs(integral / exact_delta(mu, epsilon) - 1) < 1e-25
 
 
@@ -60,12 +74,13 @@ def test_the_analytic_scale_is_safe_and_minimal_on_a_grid_with_its_corners(epsil
 @sampled
 @given(scales, epsilons, deltas)
 def test_the_analytic_scale_is_safe_and_minimal(sensitivity, epsilon, delta):
-    assert safe_and_minimal(sigma_analytic(sensitivity, epsilon, delta), sensitivity, epsilon, delta)
+    sigma = sigma_analytic(sensitivity, epsilon, delta)
+    assert safe_and_minimal(sigma, sensitivity, epsilon, delta)
 
 
 @sampled
 @given(epsilons, st.floats(1e-12, 1e3))
-def test_the_analytic_scale_is_safe_and_minimal_where_delta_is_far_below_epsilon(epsilon, ratio):
+def test_the_analytic_scale_is_safe_and_minimal_where_delta_is_tiny(epsilon, ratio):
     delta = min(max(epsilon * ratio * 1e-6, 1e-300), 0.5)
     assert safe_and_minimal(sigma_analytic(1.0, epsilon, delta), 1.0, epsilon, delta)
 
@@ -111,7 +126,8 @@ def test_delta_is_never_zero_and_never_below_the_exact_one(epsilon, mu):
 
 @pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.1, 1.0, 10.0, 700.0])
 def test_the_integral_and_the_difference_meet_at_mu_one(epsilon):
-    below, above = gaussian_delta(math.nextafter(1.0, 2.0), epsilon), gaussian_delta(1 - 1e-15, epsilon)
+    below = gaussian_delta(math.nextafter(1.0, 2.0), epsilon)
+    above = gaussian_delta(1 - 1e-15, epsilon)
     assert below == pytest.approx(above, rel=1e-11)
 
 
@@ -128,8 +144,8 @@ def test_epsilon_is_rounded_up_and_minimal(sigma, delta, mu):
 
 @sampled
 @given(st.floats(1, 2), deltas, st.floats(3, 25).map(lambda e: 10**e))
-@example(1.623489452797505, 5.5e-05, 1.7085009232308858e17)  # here every rounding on the way goes down
-def test_epsilon_is_rounded_up_where_a_unit_in_the_last_place_is_worth_more_than_slack(sigma, delta, sensitivity):
+@example(1.623489452797505, 5.5e-05, 1.7085009232308858e17)  # every rounding on the way goes down
+def test_epsilon_is_rounded_up_where_an_ulp_is_worth_more_than_slack(sigma, delta, sensitivity):
     epsilon, mu = gaussian_epsilon(sigma, delta, sensitivity), mp.mpf(sensitivity) / mp.mpf(sigma)
     assert exact_delta(mu, epsilon) <= delta < exact_delta(mu, epsilon * (1 - mp.mpf("1e-9")))
 
@@ -137,7 +153,8 @@ def test_epsilon_is_rounded_up_where_a_unit_in_the_last_place_is_worth_more_than
 @settings(sampled, max_examples=60)
 @given(deltas, st.floats(-9, 0))
 def test_epsilon_is_right_where_it_is_about_to_vanish(delta, distance):
-    sigma = 1 / (float(2 * mp.sqrt(2) * mp.erfinv(delta)) * (1 + 10**distance))  # there delta(sigma, 0) = delta, nearly
+    vanishing = float(2 * mp.sqrt(2) * mp.erfinv(delta))  # the mu with delta(mu, 0) = delta, nearly
+    sigma = 1 / (vanishing * (1 + 10**distance))
     epsilon, mu = gaussian_epsilon(sigma, delta), 1 / mp.mpf(sigma)
     with mp.workdps(700):  # mu may be 1e-300
         assert epsilon > 0 and exact_delta(mu, epsilon) <= delta
@@ -147,7 +164,7 @@ def test_epsilon_is_right_where_it_is_about_to_vanish(delta, distance):
 
 @sampled
 @given(scales, epsilons, deltas)
-def test_delta_and_epsilon_of_a_calibrated_scale_keep_below_what_was_asked(sensitivity, epsilon, delta):
+def test_a_calibrated_scale_keeps_below_what_was_asked(sensitivity, epsilon, delta):
     sigma = sigma_analytic(sensitivity, epsilon, delta)
     assert gaussian_delta(sigma, epsilon, sensitivity) <= delta
     assert gaussian_epsilon(sigma, delta, sensitivity) <= epsilon
@@ -165,7 +182,8 @@ def test_there_and_back(sensitivity, epsilon, delta):
 
 @pytest.mark.parametrize("delta", DELTAS)
 def test_the_analytic_scale_falls_with_epsilon(delta):
-    assert np.all(np.diff([sigma_analytic(1.0, epsilon, delta) for epsilon in np.logspace(-6, 3, 60)]) < 0)
+    scales = [sigma_analytic(1.0, epsilon, delta) for epsilon in np.logspace(-6, 3, 60)]
+    assert np.all(np.diff(scales) < 0)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -175,19 +193,22 @@ def test_the_analytic_scale_falls_with_delta(epsilon):
 
 
 def test_delta_falls_with_epsilon_and_with_sigma():
-    assert np.all(np.diff([gaussian_delta(1.0, epsilon) for epsilon in np.linspace(0, 36, 200)[1:]]) < 0)
-    assert np.all(np.diff([gaussian_delta(sigma, 1.0) for sigma in np.logspace(-0.7, 1.5, 200)]) < 0)
+    of_epsilon = [gaussian_delta(1.0, epsilon) for epsilon in np.linspace(0, 36, 200)[1:]]
+    of_sigma = [gaussian_delta(sigma, 1.0) for sigma in np.logspace(-0.7, 1.5, 200)]
+    assert np.all(np.diff(of_epsilon) < 0) and np.all(np.diff(of_sigma) < 0)
 
 
 def test_epsilon_falls_with_delta_and_with_sigma():
-    assert np.all(np.diff([gaussian_epsilon(1.0, delta) for delta in np.logspace(-300, -0.5, 200)]) < 0)
-    assert np.all(np.diff([gaussian_epsilon(sigma, 1e-6) for sigma in np.logspace(-20, 4, 200)]) < 0)
+    of_delta = [gaussian_epsilon(1.0, delta) for delta in np.logspace(-300, -0.5, 200)]
+    of_sigma = [gaussian_epsilon(sigma, 1e-6) for sigma in np.logspace(-20, 4, 200)]
+    assert np.all(np.diff(of_delta) < 0) and np.all(np.diff(of_sigma) < 0)
 
 
 @pytest.mark.parametrize("scale", [sigma_analytic, sigma_classical])
 def test_a_scale_is_proportional_to_the_sensitivity(scale):
     for sensitivity in (3e-300, 1e-9, 7.0, 1e250):
-        assert scale(sensitivity, 0.3, 1e-6) / sensitivity == pytest.approx(scale(1.0, 0.3, 1e-6), rel=1e-14)
+        ratio = scale(sensitivity, 0.3, 1e-6) / sensitivity
+        assert ratio == pytest.approx(scale(1.0, 0.3, 1e-6), rel=1e-14)
 
 
 @sampled
@@ -198,6 +219,13 @@ def test_the_classical_scale_is_its_formula_rounded_up(sensitivity, epsilon, del
 
 
 @sampled
+@given(scales, epsilons)
+def test_the_laplace_scale_is_its_formula_rounded_up(sensitivity, epsilon):
+    exact = Fraction(sensitivity) / Fraction(epsilon)
+    assert exact <= laplace_scale(sensitivity, epsilon) <= exact * (1 + Fraction(3, 10**15))
+
+
+@sampled
 @given(st.floats(-6, -1e-9).map(lambda e: max(10**e, 1e-6)), deltas)
 @example(math.nextafter(1.0, 0.0), 0.5)
 @example(math.nextafter(1.0, 0.0), 1e-300)
@@ -205,11 +233,11 @@ def test_the_classical_scale_is_never_below_the_analytic_one(epsilon, delta):
     assert sigma_classical(1.0, epsilon, delta) > sigma_analytic(1.0, epsilon, delta)
 
 
-@pytest.mark.parametrize(
-    ("sigma", "sensitivity", "epsilon", "delta"),
-    [(1, 1, 1, 0.12693674), (2, 2, 1, 0.12693674), (1, 3, 1, 0.78760074), (2, 6, 1, 0.78760074), (5, 5, 2, 0.02092364)],
-)
-def test_the_values_that_dp_accounting_publishes_for_the_gaussian_mechanism(sigma, sensitivity, epsilon, delta):
+@pytest.mark.parametrize(("sigma", "sensitivity", "epsilon", "delta"), [
+    (1, 1, 1, 0.12693674), (2, 2, 1, 0.12693674), (1, 3, 1, 0.78760074), (2, 6, 1, 0.78760074),
+    (5, 5, 2, 0.02092364),
+])
+def test_the_values_that_dp_accounting_publishes(sigma, sensitivity, epsilon, delta):
     assert abs(gaussian_delta(sigma, epsilon, sensitivity) - delta) <= 0.5e-8 + SLACK
 
 
@@ -225,12 +253,15 @@ def test_at_epsilon_zero_delta_is_the_total_variation_distance(mu):
 
 @pytest.mark.parametrize("delta", [0.01, 0.1, 0.5])
 def test_as_epsilon_vanishes_the_scale_tends_to_that_of_the_total_variation_distance(delta):
-    assert sigma_analytic(1.0, 1e-6, delta) == pytest.approx(1 / float(mp.sqrt(8) * mp.erfinv(delta)), rel=2e-4)
+    limit = 1 / float(mp.sqrt(8) * mp.erfinv(delta))
+    assert sigma_analytic(1.0, 1e-6, delta) == pytest.approx(limit, rel=2e-4)
 
 
 def test_delta_runs_from_the_smallest_float_to_one():
-    assert gaussian_delta(1.0, 1e3) == gaussian_delta(1e308, 1e-6) == gaussian_delta(1e308, 0, TINY) == TINY
-    assert gaussian_delta(1e-3, 1.0) == gaussian_delta(TINY, 1e3) == gaussian_delta(TINY, 0, 1e308) == 1.0
+    for arguments in (1.0, 1e3), (1e308, 1e-6), (1e308, 0, TINY):
+        assert gaussian_delta(*arguments) == TINY
+    for arguments in (1e-3, 1.0), (TINY, 1e3), (TINY, 0, 1e308):
+        assert gaussian_delta(*arguments) == 1.0
 
 
 def test_epsilon_is_zero_exactly_where_delta_pays_for_everything():
@@ -242,7 +273,8 @@ def test_epsilon_is_zero_exactly_where_delta_pays_for_everything():
 @pytest.mark.parametrize("mu", [1e3, 1e8, 1e100, 9.9e153])
 @pytest.mark.parametrize("delta", [1e-300, 1e-6, 0.5])
 def test_far_out_epsilon_is_half_mu_squared_and_a_quantile(mu, delta):
-    x = mp.findroot(lambda x: mp.log(mp.erfc(x / mp.sqrt(2)) / 2 / delta), mp.sqrt(-2 * mp.log(delta)) - 1)
+    start = mp.sqrt(-2 * mp.log(delta)) - 1
+    x = mp.findroot(lambda x: mp.log(mp.erfc(x / mp.sqrt(2)) / 2 / delta), start)
     limit = mp.mpf(mu) * (x + mp.mpf(mu) / 2)
     # The second term of delta, phi(x) R(y), takes about R(y) = 1/mu from x, hence 1 from epsilon.
     assert limit - 1.1 < gaussian_epsilon(1.0, delta, mu) < limit * (1 + mp.mpf("1e-14"))
@@ -251,8 +283,9 @@ def test_far_out_epsilon_is_half_mu_squared_and_a_quantile(mu, delta):
 def test_the_smallest_sensitivity_gets_noise_that_is_rounded_up():
     for sigma in (sigma_analytic(TINY, 0.5, 0.1), sigma_classical(TINY, 0.5, 0.1)):
         assert sigma >= TINY
-    assert exact_delta(mp.mpf(TINY) / mp.mpf(sigma_analytic(TINY, 0.5, 0.1)), 0.5) <= 0.1
-    assert exact_delta(mp.mpf(TINY) / mp.mpf(sigma_analytic(TINY, 900.0, 0.1)), 900.0) <= 0.1
+    for epsilon in (0.5, 900.0):
+        mu = mp.mpf(TINY) / mp.mpf(sigma_analytic(TINY, epsilon, 0.1))
+        assert exact_delta(mu, epsilon) <= 0.1
 
 
 @pytest.mark.parametrize("kind", [float, np.float64, np.float32, Fraction])
@@ -264,6 +297,7 @@ def test_any_real_scalar_is_taken_and_a_float_returned(kind):
         gdp_mu(half, half),
         gaussian_delta(one, half, half),
         gaussian_epsilon(half, half, one),
+        laplace_scale(one, half),
     ):
         assert type(value) is float
     assert sigma_analytic(one, half, half) == sigma_analytic(1.0, 0.5, 0.5)
@@ -277,6 +311,7 @@ CALLS = {
     gaussian_epsilon: {"sigma": 1.0, "delta": 1e-6, "sensitivity": 1.0},
     l2_scale: {"sensitivity": 1.0, "epsilon": 0.5, "delta": 1e-6, "d": 3},
     l2_delta: {"scale": 1.0, "epsilon": 0.5, "d": 3, "sensitivity": 1.0},
+    laplace_scale: {"sensitivity": 1.0, "epsilon": 0.5},
 }
 NOT_REAL = [True, np.True_, "1", None, 1j, [1.0], np.array(0.3), np.array([0.3])]
 NOT_ACCEPTED = [math.nan, math.inf, -math.inf, np.float32(math.inf), np.float64(math.nan), -0.1]
@@ -290,23 +325,28 @@ OUTSIDE = {
 }
 ACCEPTED = {
     "epsilon": r"1e-6 to (1e3|below 1)",
-    "delta": "a number from 1e-300 to 1/2",
-    "sigma": "a finite number above 0",
-    "sensitivity": "a finite number above 0",
-    "scale": "a finite number above 0",
-    "d": "an integer from 1 to 5050",
+    "delta": "numbers from 1e-300 to 1/2",
+    "sigma": "finite numbers above 0",
+    "sensitivity": "finite numbers above 0",
+    "scale": "finite numbers above 0",
+    "d": "integers ≥ 1 and ≤ 5050",
 }
 
 
-@pytest.mark.parametrize(("function", "name"), [(f, name) for f, arguments in CALLS.items() for name in arguments])
+@pytest.mark.parametrize(("function", "name"), [
+    (f, name) for f, arguments in CALLS.items() for name in arguments
+])
 def test_bad_input_is_named_with_its_value_and_what_is_accepted(function, name):
     for value in NOT_REAL + NOT_ACCEPTED + OUTSIDE[name]:
-        with pytest.raises(ValueError, match=f"^{name}: got .*; accepted: .*{ACCEPTED[name]}") as error:
+        message = f"^{name} is .*; accepted are .*{ACCEPTED[name]}"
+        with pytest.raises(ValueError, match=message) as error:
             function(**CALLS[function] | {name: value})
-        assert repr(value) in str(error.value)
+        assert str(error.value).startswith(f"{name} is {value!r}; ")
 
 
-@pytest.mark.parametrize("function", [sigma_classical, sigma_analytic, gdp_mu, gaussian_epsilon, l2_scale])
+@pytest.mark.parametrize("function", [
+    sigma_classical, sigma_analytic, gdp_mu, gaussian_epsilon, l2_scale, laplace_scale,
+])
 def test_the_ends_of_the_ranges_are_accepted(function):
     top = math.nextafter(1.0, 0.0) if function is sigma_classical else 1e3
     for name, ends in {"epsilon": (1e-6, top), "delta": (1e-300, 0.5)}.items():
@@ -316,29 +356,36 @@ def test_the_ends_of_the_ranges_are_accepted(function):
 
 @pytest.mark.parametrize("epsilon", [1, 1.0, 2.0, 1e3])
 def test_the_classical_scale_refuses_epsilon_from_one_on(epsilon):
-    with pytest.raises(ValueError, match=f"^epsilon: got {epsilon!r}; accepted: .* below 1, where Theorem 2.1"):
+    message = f"^epsilon is {epsilon!r}; accepted are .* below 1, where Theorem 2.1"
+    with pytest.raises(ValueError, match=message):
         sigma_classical(1.0, epsilon, 1e-6)
 
 
-@pytest.mark.parametrize("scale", [sigma_classical, sigma_analytic, lambda *args: l2_scale(*args, 3)])
+@pytest.mark.parametrize("scale", [
+    sigma_classical, sigma_analytic, lambda *arguments: l2_scale(*arguments, 3),
+    lambda sensitivity, epsilon, delta: laplace_scale(sensitivity, epsilon),
+])
 def test_a_scale_that_overflows_is_refused(scale):
-    with pytest.raises(ValueError, match=r"^sensitivity: got 1e\+308; accepted: below .*, for a finite sigma"):
+    message = r"^sensitivity is 1e\+308; accepted are numbers below .*, for a finite scale"
+    with pytest.raises(ValueError, match=message):
         scale(1e308, 1e-6, 1e-300)
 
 
 def test_an_epsilon_that_overflows_is_refused():
-    with pytest.raises(ValueError, match=r"^sensitivity / sigma: got .*e\+200; accepted: below 1e154"):
+    message = r"^sensitivity / sigma is .*e\+200; accepted are numbers below 1e154"
+    with pytest.raises(ValueError, match=message):
         gaussian_epsilon(1e-200, 1e-6)
 
 
 # noise of density exp(-|x|/s)
 
 def spheres(loss, epsilon, d, panels=8):
-    """delta of the l2 mechanism with sensitivity/s = loss, by integrating over the spheres about both centres in turn.
+    """delta of the l2 mechanism with sensitivity/s = loss, by integrating over spheres.
 
-    From the centre of the first law the event {L > epsilon} is R < c / (a + cos t), or all R where that is not
-    positive, and from that of the second R > c / (-a - cos t), where R is a Gamma(d) radius, t the angle between x and the shift, a = epsilon / loss
-    and c = (1 - a^2) loss / 2.
+    They are spheres about both centres in turn. From the centre of the first law the event {L >
+    epsilon} is R < c / (a + cos t), or all R where that is not positive, and from that of the
+    second R > c / (-a - cos t), where R is a Gamma(d) radius, t the angle between x and the shift,
+    a = epsilon / loss and c = (1 - a^2) loss / 2.
     """
     loss, epsilon = mp.mpf(loss), mp.mpf(epsilon)
     a = epsilon / loss
@@ -348,16 +395,25 @@ def spheres(loss, epsilon, d, panels=8):
         points = mp.linspace(start, end, panels + 1)
         return mp.quad(lambda t: mp.sin(t) ** (d - 2) * inside(t), points, method="gauss-legendre")
 
-    first = mean(lambda t: mp.gammainc(d, 0, c / (a + mp.cos(t)), regularized=True), 0, turn) + mean(lambda t: 1, turn, mp.pi)
-    second = mean(lambda t: mp.gammainc(d, c / (-a - mp.cos(t)), mp.inf, regularized=True), turn, mp.pi)
+    def below(t):
+        return mp.gammainc(d, 0, c / (a + mp.cos(t)), regularized=True)
+
+    def above(t):
+        return mp.gammainc(d, c / (-a - mp.cos(t)), mp.inf, regularized=True)
+
+    first = mean(below, 0, turn) + mean(lambda t: 1, turn, mp.pi)
+    second = mean(above, turn, mp.pi)
     return (first - mp.exp(epsilon) * second) / mean(lambda t: 1, 0, mp.pi)
 
 
-@pytest.mark.parametrize(("d", "epsilon", "delta"), [(2, 1.0, 0.1), (3, 0.1, 0.3), (3, 1.0, 1e-3), (6, 0.5, 1e-6), (6, 5.0, 1e-4), (10, 2.0, 1e-2)])
+@pytest.mark.parametrize(("d", "epsilon", "delta"), [
+    (2, 1.0, 0.1), (3, 0.1, 0.3), (3, 1.0, 1e-3), (6, 0.5, 1e-6), (6, 5.0, 1e-4), (10, 2.0, 1e-2),
+])
 def test_the_l2_scale_is_safe_and_minimal_against_an_integral_over_spheres(d, epsilon, delta):
     with mp.workdps(25):
         s = mp.mpf(l2_scale(1.0, epsilon, delta, d))
-        assert spheres(1 / s, epsilon, d) <= delta < spheres(1 / (s * (1 - mp.mpf("1e-9"))), epsilon, d)
+        smaller = s * (1 - mp.mpf("1e-9"))
+        assert spheres(1 / s, epsilon, d) <= delta < spheres(1 / smaller, epsilon, d)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 21, 465, 5050])
@@ -408,5 +464,6 @@ def test_a_smaller_shift_costs_less():
 
 
 def test_a_loss_beyond_the_range_is_refused():
-    with pytest.raises(ValueError, match=r"^sensitivity / scale: got .*e\+200; accepted: at most 1e5"):
+    message = r"^sensitivity / scale is .*e\+200; accepted are numbers up to 1e5"
+    with pytest.raises(ValueError, match=message):
         l2_delta(1e-200, 1.0, 3)

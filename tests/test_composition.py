@@ -1,4 +1,7 @@
-"""What several releases cost together, mu^2 = sum mu_i^2, against the accountant of Gopi, Lee and Wutschitz (2021)."""
+"""What several releases cost together, mu^2 = sum mu_i^2.
+
+The reference is the accountant of Gopi, Lee and Wutschitz (2021).
+"""
 
 import math
 
@@ -11,7 +14,11 @@ from spdlib.calibration import gaussian_delta, gaussian_epsilon
 from spdlib.mechanisms import TangentGaussian
 
 ERROR = 1e-3  # how far the accountant lets its epsilon be off; it returns a lower and an upper end
-RIVALS = {"their sum": sum, "the largest": max, "a third more in μ²": lambda mus: 1.15 * math.hypot(*mus)}
+RIVALS = {
+    "their sum": sum,
+    "the largest": max,
+    "a third more in μ²": lambda mus: 1.15 * math.hypot(*mus),
+}
 
 
 def accountant(mus):
@@ -39,7 +46,8 @@ def test_so_do_deltas(epsilon):
 @pytest.mark.parametrize("epsilon, delta", [(0.5, 1e-5), (1.0, 1e-7), (3.0, 1e-9)])
 @pytest.mark.parametrize("m", [2, 4])
 def test_m_releases_with_noise_that_is_root_m_stronger_cost_what_one_does(m, epsilon, delta):
-    mechanism = TangentGaussian(math.sqrt(m), epsilon, delta)  # the sigma for sensitivity 1, times the root of m
+    # the sigma for sensitivity 1, times the root of m
+    mechanism = TangentGaussian(math.sqrt(m), epsilon, delta)
     low, _, high = accountant([1 / mechanism.sigma] * m).compute_epsilon(delta, [1] * m)
     assert low <= epsilon <= high
 
@@ -47,7 +55,8 @@ def test_m_releases_with_noise_that_is_root_m_stronger_cost_what_one_does(m, eps
 @pytest.mark.parametrize("size", [2, 178, 8000])
 def test_a_record_that_changes_its_class_costs_two_releases_and_no_more(size):
     mu = TangentGaussian(1, 0.5, 1e-5).mu
-    moves = np.array([1, size / (size + 1)])  # one class loses the record, one of equal size gains it
+    # one class loses the record, one of equal size gains it
+    moves = np.array([1, size / (size + 1)])
     low, _, high = accountant(mu * moves).compute_epsilon(1e-5, [1, 1])
     assert low <= gaussian_epsilon(1, 1e-5, mu * math.hypot(*moves)) <= high
     assert 0.5 < low <= gaussian_epsilon(1, 1e-5, math.sqrt(2) * mu)

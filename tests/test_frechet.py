@@ -1,4 +1,4 @@
-"""The private mean: clipping and sensitivity in exact arithmetic, the noise, and what leaves with a release."""
+"""The private mean: clipping and sensitivity in exact arithmetic, the noise, the release."""
 
 import contextlib
 import math
@@ -7,10 +7,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from spdlib import L2Mechanism, PrivateFrechetMean, RiemannianLaplace, TangentGaussian
+from spdlib import FrechetMean, L2Mechanism, PrivateFrechetMean, RiemannianLaplace, TangentGaussian
 from spdlib.calibration import sigma_analytic, sigma_classical
-from spdlib.frechet import clip_to_ball, frechet_sensitivity
-from spdlib.spd import distance_logeuclid, expm, invvecd, logm, mean_logeuclid, odot, ominus, oplus, random_spd, vecd
+from spdlib.frechet import clip_to_ball, frechet_sensitivity, project_to_ball
+from spdlib.spd import (
+    distance_logeuclid,
+    expm,
+    invvecd,
+    logm,
+    mean_logeuclid,
+    odot,
+    ominus,
+    oplus,
+    random_spd,
+    vecd,
+)
 
 RADII = [1e-280, 1e-3, 0.1, 1.0, math.pi, math.nextafter(2, 0), 1e280]
 every_radius = pytest.mark.parametrize("radius", RADII)
@@ -27,19 +38,20 @@ def norm2(row):
 
 
 def distance2(a, b):
-    return norm2([p - q for p, q in zip(a, b)])
+    return norm2([p - q for p, q in zip(a, b, strict=True)])
 
 
 def adversarial(d, radius, rng):
-    """Records of every scale and direction: inside, outside, within a few ulps of the sphere, denormal, zero."""
+    """Records of every scale and direction: on both sides of the sphere, denormal, zero."""
     uneven = 10.0 ** rng.uniform(-300, 0, (5, d))
-    directions = np.concatenate([np.eye(d)[:2], -np.ones((1, d)), rng.standard_normal((10, d)), uneven])
+    plain = rng.standard_normal((10, d))
+    directions = np.concatenate([np.eye(d)[:2], -np.ones((1, d)), plain, uneven])
     directions /= np.abs(directions).max(axis=1, keepdims=True)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     near = 1 + np.arange(-12, 13)[:, None, None] * 2.0**-53
-    scales = np.array([5e-324, 1e-310, 1e-300, 1e-200, 1e-3, 1.0, 1e3, 1e200, 1e300, 1.7e308])[:, None, None]
-    rows = np.concatenate([part.reshape(-1, d) for part in (near * radius * directions, scales * directions)])
-    return np.concatenate([rows, np.zeros((1, d))])
+    scales = np.array([5e-324, 1e-310, 1e-300, 1e-200, 1e-3, 1.0, 1e3, 1e200, 1e300, 1.7e308])
+    parts = near * radius * directions, scales[:, None, None] * directions, np.zeros((1, d))
+    return np.concatenate([part.reshape(-1, d) for part in parts])
 
 
 # sensitivity
@@ -57,11 +69,17 @@ def test_a_number_of_records_that_is_none_is_refused(n):
         frechet_sensitivity(n, 1.0)
 
 
-@pytest.mark.parametrize("radius", [0, -1.0, math.nan, math.inf, 1e-281, 1e281, True, "1", None, 1j])
-@pytest.mark.parametrize("function", [lambda r: frechet_sensitivity(3, r), lambda r: clip_to_ball(np.ones((1, 2)), r),
-                                      lambda r: PrivateFrechetMean(1.0, 1e-5, r)], ids=["sensitivity", "clip", "mean"])
+NO_RADIUS = [0, -1.0, math.nan, math.inf, 1e-281, 1e281, True, "1", None, 1j]
+
+
+@pytest.mark.parametrize("radius", [*NO_RADIUS, np.float32(0), np.float32(math.inf)])
+@pytest.mark.parametrize("function", [
+    lambda r: frechet_sensitivity(3, r), lambda r: clip_to_ball(np.ones((1, 2)), r),
+    lambda r: project_to_ball(np.ones(2), r), lambda r: FrechetMean(np.eye(2)[None], None, r),
+    lambda r: PrivateFrechetMean(1.0, 1e-5, r).fit(np.eye(2)[None]),
+], ids=["sensitivity", "clip", "project", "query", "mean"])
 def test_a_radius_that_is_none_is_refused(function, radius):
-    with pytest.raises(ValueError, match="radius is .*; accepted are numbers in"):
+    with pytest.raises(ValueError, match="radius is .*; accepted are numbers from 1e-280 to 1e280"):
         function(radius)
 
 
@@ -71,7 +89,7 @@ def test_a_radius_that_is_none_is_refused(function, radius):
 @pytest.mark.parametrize("d", [1, 2, 6, 45])
 def test_the_exact_norm_of_every_clipped_record_is_at_most_the_radius(d, radius):
     rows = adversarial(d, radius, np.random.default_rng(d))
-    one_by_one = np.concatenate([clip_to_ball(row[None], radius) for row in rows])  # the fewer, the finer the digits
+    one_by_one = np.concatenate([clip_to_ball(row[None], radius) for row in rows])  # finer digits
     for clipped in (clip_to_ball(rows, radius), one_by_one):
         assert max(map(norm2, exact(clipped))) <= Fraction(radius) ** 2
 
@@ -80,13 +98,13 @@ def test_the_exact_norm_of_every_clipped_record_is_at_most_the_radius(d, radius)
 @pytest.mark.parametrize("d, n", [(1, 1), (3, 1), (3, None), (10, None)])
 def test_a_record_in_the_ball_moves_by_no_more_than_the_cut_of_its_digits(d, n, radius):
     rows = adversarial(d, radius, np.random.default_rng(d))
-    inside = [row for row, exact_row in zip(rows, exact(rows)) if norm2(exact_row) <= Fraction(radius) ** 2]
-    rows = np.array(inside)
+    inside = [norm2(row) <= Fraction(radius) ** 2 for row in exact(rows)]
+    rows = rows[inside]
     ulp = Fraction(2) ** -52 * Fraction(radius)
     for part in [rows] if n is None else np.split(rows, len(rows)):
         cut2 = d * (len(part) * 2 * ulp) ** 2  # square of √d n radius 2⁻⁵¹
         margin = 2 * (d + 8) * ulp  # of the sphere, where a record may be taken for one outside
-        for before, after in zip(exact(part), exact(clip_to_ball(part, radius))):
+        for before, after in zip(exact(part), exact(clip_to_ball(part, radius)), strict=True):
             if norm2(before) <= (Fraction(radius) - margin) ** 2:
                 assert distance2(before, after) < cut2
             else:
@@ -98,7 +116,8 @@ def test_a_record_outside_moves_along_its_ray_to_the_sphere(radius):
     y = np.random.default_rng(0).standard_normal((5, 4))
     y /= np.linalg.norm(y, axis=1, keepdims=True)
     for scale in (1 + 1e-12, 10, 1e4):
-        np.testing.assert_allclose(clip_to_ball(scale * radius * y, radius) / radius, y, rtol=1e-11, atol=1e-13)
+        clipped = clip_to_ball(scale * radius * y, radius)
+        np.testing.assert_allclose(clipped / radius, y, rtol=1e-11, atol=1e-13)
 
 
 @every_radius
@@ -109,7 +128,7 @@ def test_a_record_outside_moves_along_its_ray_to_the_sphere(radius):
 def test_sums_of_clipped_records_are_exact_in_any_order(radius, spread):
     rng = np.random.default_rng(0)
     rows = clip_to_ball(radius * spread(rng), radius)
-    totals = [sum(column) for column in zip(*exact(rows))]
+    totals = [sum(column) for column in zip(*exact(rows), strict=True)]
     n = len(rows)
     for order in [np.arange(n), np.argsort(rows[:, 0]), *(rng.permutation(n) for _ in range(5))]:
         assert [Fraction(total) for total in rows[order].sum(axis=0).tolist()] == totals
@@ -125,66 +144,80 @@ def test_records_that_are_not_finite_are_refused(bad):
 
 # the query
 
-@pytest.fixture
-def means(monkeypatch):
-    """The means, without noise, of the estimators that are fitted."""
-    taken = []
-    monkeypatch.setattr(TangentGaussian, "perturb", lambda self, y, rng=None: taken.append(y) or y)
-    return taken
+def change2(one, other, radius, **options):
+    """Exact squared distance between the floats that are the means of two data sets."""
+    steps = [FrechetMean(X, None, radius, **options).step for X in (one, other)]
+    return distance2(*exact(steps))
 
 
-def change2(means, one, other, radius):
-    """Exact squared distance between the means of two data sets, as `fit` computes them, before the noise."""
-    for X in (one, other):
-        PrivateFrechetMean(1.0, 1e-5, radius).fit(X)
-    return distance2(*exact([means.pop(), means.pop()]))
+def clipped_mean(X, radius, center=None):
+    """The mean of the clipped records, without noise."""
+    query = FrechetMean(X, center, radius)
+    return query.space.exp(query.center, query.step)
 
 
-def test_the_mean_in_floating_point_changes_by_at_most_the_sensitivity_when_a_record_is_replaced(means):
+def test_the_mean_moves_by_at_most_the_sensitivity_when_a_record_is_replaced():
     rng, largest = np.random.default_rng(0), 0
-    for trial in range(300):
-        n, k, radius = int(rng.integers(1, 9)), int(rng.integers(1, 4)), float(rng.choice([1e-9, 0.1, 1.0, 2.7, 10.0]))
+    for _ in range(300):
+        n, k = int(rng.integers(1, 9)), int(rng.integers(1, 4))
+        radius = float(rng.choice([1e-9, 0.1, 1.0, 2.7, 10.0]))
         y = rng.standard_normal((n + 1, k * (k + 1) // 2)) * rng.choice([0.1, 1, 2])
         y[n] = -y[0] * rng.choice([1, 1, 1, 0.5])
         y *= rng.choice([0.99, 1, 1.01]) * radius / np.linalg.norm(y, axis=1, keepdims=True)
         X = expm(invvecd(y))
         replaced = np.concatenate([X[1:n], X[n:]])
-        share = change2(means, X[:n], replaced, radius) / Fraction(frechet_sensitivity(n, radius)) ** 2
+        sensitivity = FrechetMean(X[:n], None, radius).sensitivity
+        assert sensitivity == frechet_sensitivity(n, radius)
+        share = change2(X[:n], replaced, radius) / Fraction(sensitivity) ** 2
         assert share <= 1
         largest = max(largest, share)
     assert largest > 1 - Fraction(1, 10**6)  # the search comes close: r/n would have been exceeded
 
 
-def test_any_outlier_moves_the_mean_by_at_most_2r_over_n(means):
+def test_any_outlier_moves_the_mean_by_at_most_2r_over_n():
     X, bound = random_spd(5, 3, 0.5, 0), Fraction(frechet_sensitivity(5, 2.0))
     for outlier in (1e-300 * np.eye(3), 1e300 * np.eye(3), np.diag([1e-7, 1, 1e7])):
-        assert change2(means, X, np.concatenate([outlier[None], X[1:]]), 2.0) <= bound**2
+        assert change2(X, np.concatenate([outlier[None], X[1:]]), 2.0) <= bound**2
 
 
-def test_within_the_ball_the_mean_is_the_frechet_mean(means):
+def test_within_the_ball_the_mean_is_the_frechet_mean():
     X = random_spd(20, 3, 1.0, 0)
-    np.testing.assert_allclose(PrivateFrechetMean(1.0, 1e-5, 2.0).fit(X).mean_, mean_logeuclid(X), rtol=1e-12)
+    np.testing.assert_allclose(clipped_mean(X, 2.0), mean_logeuclid(X), rtol=1e-12)
 
 
-def test_records_are_clipped_to_the_ball_about_the_centre(means):
+def test_records_are_clipped_to_the_ball_about_the_centre():
     C, X = random_spd(2, 3, 1.0, 1)[0], random_spd(6, 3, 1.5, 0)
-    shifted = PrivateFrechetMean(1.0, 1e-5, 0.7).fit(ominus(X, C)).mean_
-    assert distance_logeuclid(shifted, mean_logeuclid(ominus(X, C))) > 0.1  # some records were outside
-    np.testing.assert_allclose(PrivateFrechetMean(1.0, 1e-5, 0.7, center=C).fit(X).mean_, oplus(shifted, C), rtol=1e-10)
-    far = PrivateFrechetMean(1.0, 1e-5, 0.7, center=C).fit(odot(10, X)).mean_
-    assert distance_logeuclid(far, C) <= 0.7 * (1 + 1e-12)
+    shifted = clipped_mean(ominus(X, C), 0.7)
+    assert distance_logeuclid(shifted, mean_logeuclid(ominus(X, C))) > 0.1  # some were outside
+    np.testing.assert_allclose(clipped_mean(X, 0.7, C), oplus(shifted, C), rtol=1e-10)
+    assert distance_logeuclid(clipped_mean(odot(10, X), 0.7, C), C) <= 0.7 * (1 + 1e-12)
+
+
+def test_the_release_is_the_answer_to_the_query_projected_and_brought_down():
+    C, X = random_spd(2, 3, 1.0, 1)[0], random_spd(6, 3, 1.5, 0)
+    query = FrechetMean(X, C, 0.7)
+    mechanism = TangentGaussian.of(query, 0.5, 1e-5)
+    for seed in range(10):
+        fitted = PrivateFrechetMean(0.5, 1e-5, 0.7, center=C).fit(X, rng=seed)
+        step = project_to_ball(mechanism.answer(query, seed), 0.7)
+        assert np.array_equal(fitted.log_mean_, vecd(logm(C)) + step)
+        assert np.array_equal(fitted.mean_, query.space.exp(C, step))
 
 
 # the release
 
 @every_calibration
 def test_the_release_is_the_mean_with_the_noise_of_the_seed(calibration):
-    X, sensitivity = random_spd(20, 3, 0.5, 0), frechet_sensitivity(20, 1.0)
+    X, sensitivity = random_spd(100, 3, 0.5, 0), frechet_sensitivity(100, 1.0)
     mechanism = {"analytic": "gaussian", "classical": "classical gaussian"}[calibration]
-    fitted = PrivateFrechetMean(0.5, 1e-5, 1.0, mechanism=mechanism, rng=7).fit(X)
-    sigma = {"analytic": sigma_analytic, "classical": sigma_classical}[calibration](sensitivity, 0.5, 1e-5)
+    fitted = PrivateFrechetMean(0.5, 1e-5, 1.0, mechanism=mechanism).fit(X, rng=7)
+    calibrated = {"analytic": sigma_analytic, "classical": sigma_classical}[calibration]
+    sigma = calibrated(sensitivity, 0.5, 1e-5)
     noise = sigma * np.random.default_rng(7).standard_normal(6)
-    np.testing.assert_allclose(vecd(logm(fitted.mean_)), vecd(logm(mean_logeuclid(X))) + noise, rtol=1e-10, atol=1e-12)
+    expected = vecd(logm(mean_logeuclid(X))) + noise
+    assert np.linalg.norm(expected) < 1  # it lies in the ball, where nothing is projected
+    for found in (vecd(logm(fitted.mean_)), fitted.log_mean_):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
     assert fitted.mechanism_.sigma == sigma
     assert Fraction(sensitivity) / Fraction(sigma) <= Fraction(fitted.mechanism_.mu)
     assert fitted.mechanism_.mu == pytest.approx(sensitivity / sigma, rel=1e-12)
@@ -196,20 +229,23 @@ def test_the_release_is_the_mean_with_the_noise_of_the_seed(calibration):
     ("laplace", 0, lambda sensitivity: RiemannianLaplace(sensitivity, 0.5)),
 ])
 def test_the_release_has_the_noise_of_the_mechanism_that_was_asked_for(mechanism, delta, made):
-    X = random_spd(20, 3, 0.5, 0)
-    fitted = PrivateFrechetMean(0.5, delta, 1.0, mechanism=mechanism, rng=7).fit(X)
-    expected = made(frechet_sensitivity(20, 1.0))
+    X = random_spd(60, 3, 0.5, 0)
+    fitted = PrivateFrechetMean(0.5, delta, 1.0, mechanism=mechanism).fit(X, rng=7)
+    expected = made(frechet_sensitivity(60, 1.0))
     assert vars(fitted.mechanism_) == vars(expected)
-    np.testing.assert_allclose(fitted.mean_, expected.release(mean_logeuclid(X), rng=7), rtol=1e-10)
+    released = expected.release(mean_logeuclid(X), rng=7)
+    assert distance_logeuclid(released, np.eye(3)) < 1  # it lies in the ball
+    np.testing.assert_allclose(fitted.mean_, released, rtol=1e-10)
 
 
 def test_nothing_but_the_release_depends_on_the_data():
-    first, second = (vars(PrivateFrechetMean(1.0, 1e-5, 1.5, center=2 * np.eye(2), rng=0).fit(random_spd(9, 2, r, 1)))
-                     for r in (0.2, 2))
-    parameters = {"epsilon", "delta", "radius", "center", "mechanism", "rng"}
-    assert set(first) == parameters | {"mean_", "mechanism_", "privacy_"}
-    assert not np.array_equal(first.pop("mean_"), second.pop("mean_"))
-    assert first.pop("rng").bit_generator.state == second.pop("rng").bit_generator.state
+    private = [PrivateFrechetMean(1.0, 1e-5, 1.5, center=2 * np.eye(2)) for _ in range(2)]
+    first, second = (vars(one.fit(random_spd(9, 2, r, 1), rng=0))
+                     for one, r in zip(private, (0.2, 2), strict=True))
+    parameters = {"epsilon", "delta", "radius", "center", "mechanism", "on_invalid"}
+    assert set(first) == parameters | {"mean_", "log_mean_", "mechanism_", "privacy_"}
+    for release in ("mean_", "log_mean_"):
+        assert not np.array_equal(first.pop(release), second.pop(release))
     assert vars(first.pop("mechanism_")) == vars(second.pop("mechanism_"))
     np.testing.assert_equal(first, second)
 
@@ -220,53 +256,116 @@ def test_the_promise_is_said_in_words():
         assert part in words
 
 
-def release(rng):
-    return PrivateFrechetMean(1.0, 1e-5, 1.0, rng=rng)
+PRIVATE = PrivateFrechetMean(1.0, 1e-5, 1.0)
 
 
-def test_a_seed_repeats_the_fits_of_an_estimator_but_no_fit_repeats_another():
+def test_a_generator_repeats_its_releases_but_no_release_repeats_another():
     X = random_spd(9, 2, 0.5, 0)
-    one, other = release(3), release(3)
-    first = one.fit(X).mean_
-    assert np.array_equal(first, other.fit(X).mean_)
-    assert not np.array_equal(first, one.fit(X).mean_)
+    one, other = np.random.default_rng(3), np.random.default_rng(3)
+    first = PRIVATE.fit(X, rng=one).mean_
+    assert np.array_equal(first, PRIVATE.fit(X, rng=other).mean_)
+    assert np.array_equal(first, PRIVATE.fit(X, rng=3).mean_)
+    assert not np.array_equal(first, PRIVATE.fit(X, rng=one).mean_)
 
 
 def test_without_a_seed_every_release_has_fresh_noise():
     X = random_spd(9, 2, 0.5, 0)
-    one = release(None)
-    assert len({estimator.fit(X).mean_.tobytes() for estimator in (one, one, release(None))}) == 3
+    one, other = PrivateFrechetMean(1.0, 1e-5, 1.0), PrivateFrechetMean(1.0, 1e-5, 1.0)
+    releases = [one.fit(X).mean_, one.fit(X).mean_, other.fit(X, rng=None).mean_]
+    assert len({release.tobytes() for release in releases}) == 3
+
+
+NO_MECHANISM = r"accepted are \['classical gaussian', 'gaussian', 'l2', 'laplace'\]"
+NO_CENTRE = "center is no point that float64 can hold: "
+WRONG = {"mechanism": "exact", "epsilon": 0, "delta": 1, "radius": 0, "on_invalid": "drop",
+         "center": -np.eye(2), "rng": True}
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (dict(mechanism="exact"), r"mechanism is 'exact'; accepted are \['classical gaussian', 'gaussian', 'l2', 'laplace'\]"),
-    (dict(mechanism="laplace"), r"delta is 1e-05; accepted with \"laplace\" is 0"), (dict(mechanism="l2", delta=0), "delta"),
-    (dict(mechanism="classical gaussian", epsilon=1.0), "epsilon"), (dict(epsilon=0), "epsilon"),
-    (dict(epsilon=math.nan), "epsilon"), (dict(delta=0), "delta"), (dict(delta=0.6), "delta"),
+    ({"mechanism": "exact"}, "^mechanism is 'exact'; " + NO_MECHANISM),
+    ({"mechanism": ["l2"]}, r"^mechanism is \['l2'\]; " + NO_MECHANISM),
+    ({"mechanism": None}, "^mechanism is None; " + NO_MECHANISM),
+    ({"mechanism": "laplace"}, '^delta is 1e-05; accepted are 0 with "laplace"'),
+    ({"mechanism": "l2", "delta": 0}, "^delta is 0; accepted are .*laplace"),
+    ({"mechanism": "classical gaussian", "epsilon": 1.0}, "^epsilon is 1.0; accepted are"),
+    ({"epsilon": 0}, "^epsilon is 0; accepted are"), ({"epsilon": math.nan}, "^epsilon is nan; "),
+    ({"delta": 0}, "^delta is 0; accepted are .*laplace"),
+    ({"delta": 0.6}, "^delta is 0.6; accepted are"),
+    ({"radius": 0}, "^radius is 0; accepted are"),
+    ({"on_invalid": "drop"}, r"^on_invalid is 'drop'; accepted are \['center', 'raise'\]"),
+    ({"on_invalid": True}, "^on_invalid is True; accepted are"),
+    ({"rng": True}, "^rng is True; accepted are"), ({"rng": "x"}, "^rng is 'x'; accepted are"),
+    ({"rng": -1}, "^rng is -1; accepted are"),
+    ({"center": np.eye(3)}, r"^center has shape \(3, 3\); accepted is \(2, 2\)"),
+    ({"center": np.eye(2)[None]}, r"^center has shape \(1, 2, 2\)"),
+    ({"center": -np.eye(2)}, NO_CENTRE + ".*is not positive definite"),
+    ({"center": np.array([[1, 0.5], [0, 1]])}, NO_CENTRE + ".*is not symmetric"),
+    ({"center": np.diag([1, math.nan])}, NO_CENTRE + ".*is nan"),
+    ({"center": 1j * np.eye(2)}, "^center is an array of dtype complex128"),
+    ({"center": np.ma.masked_equal(np.eye(2), 0)}, "^center is an array with masked entries"),
+    ({"center": "I"}, "^center is an array of dtype <U1"),
 ])
-def test_a_promise_that_cannot_be_kept_is_refused_before_there_are_data(arguments, message):
+@pytest.mark.parametrize("records", [random_spd(3, 2, 1, 0), np.full((3, 2, 2), np.nan)],
+                         ids=["sound", "nan"])
+def test_a_wrong_parameter_is_refused_by_fit_before_the_records(arguments, message, records):
+    arguments = dict(arguments)
+    rng = arguments.pop("rng", 0)
+    private = PrivateFrechetMean(**{"epsilon": 0.5, "delta": 1e-5, "radius": 1.0} | arguments)
     with pytest.raises(ValueError, match=message):
-        PrivateFrechetMean(**dict(epsilon=0.5, delta=1e-5, radius=1.0) | arguments)
+        private.fit(records, rng=rng)
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("mechanism", ["gaussian", "classical gaussian", "l2", "laplace"])
+def test_parameters_are_refused_before_anything_is_drawn(name, mechanism):
+    rng = np.random.default_rng(0)
+    good = {"epsilon": 0.5, "delta": 0 if mechanism == "laplace" else 1e-5, "radius": 1.0,
+            "mechanism": mechanism}
+    private = PrivateFrechetMean(**good)
+    if name != "rng":
+        private.set_params(**{name: WRONG[name]})
+    with pytest.raises(ValueError, match=f"^{name} "):
+        private.fit(np.full((3, 2, 2), np.nan), rng=True if name == "rng" else rng)
+    assert rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
+
+
+def test_a_wrong_record_is_refused_before_anything_is_drawn():
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match=r"X\[1\] is not positive definite"):
+        PRIVATE.fit([np.eye(2), -np.eye(2)], rng=rng)
+    assert rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
+
+
+@pytest.mark.parametrize("name", ["record", "shape", *WRONG])
+def test_a_fit_that_fails_leaves_no_attribute_of_an_earlier_one(name):
+    X = random_spd(3, 2, 1, 0)
+    private = PrivateFrechetMean(0.5, 1e-5, 1.0).fit(X)
+    parameters = set(vars(PrivateFrechetMean(0.5, 1e-5, 1.0)))
+    rng = True if name == "rng" else None
+    if name in parameters:
+        private.set_params(**{name: WRONG[name]})
+    X = {"record": -X, "shape": X[0]}.get(name, X)
+    with pytest.raises(ValueError):
+        private.fit(X, rng=rng)
+    assert set(vars(private)) == parameters
 
 
 @pytest.mark.parametrize("X, message", [
-    (np.eye(2), r"X has shape \(2, 2\); accepted is \(n, k, k\) with n ≥ 1"), (np.ones((0, 2, 2)), "X has shape"),
-    (np.ones((1, 1, 2, 2)) + np.eye(2), "X has shape"),
+    (np.eye(2), r"X has shape \(2, 2\); accepted is \(n, k, k\) with n ≥ 1"),
+    (np.ones((0, 2, 2)), "X has shape"),
+    (np.ones((1, 1, 2, 2)) + np.eye(2), "X has shape"), (np.ones((2, 2, 3)), "X has shape"),
+    (np.ones((2, 0, 0)), "X has shape"), ([], r"X has shape \(0,\)"), (3.0, r"X has shape \(\)"),
+    (None, "X is an array of dtype object"), ("X", "X is an array of dtype <U1"),
+    ([[[1, 0], [0, 1]], [[1]]], "X is no array .*; accepted are real numbers"),
+    (1j * np.ones((2, 2, 2)), "X is an array of dtype complex128; accepted are real numbers"),
+    (np.ones((2, 2, 2), bool), "X is an array of dtype bool; accepted are real numbers"),
+    (np.ma.masked_equal(np.tile(np.eye(2), (2, 1, 1)), 0), "X is an array with masked entries"),
     (np.stack([np.eye(2), -np.eye(2)]), r"X\[1\] is not positive definite"),
     (np.full((1, 2, 2), np.nan), r"X\[0, 0, 0\] is nan"),
 ])
 def test_records_that_are_none_are_refused(X, message):
     with pytest.raises(ValueError, match=message):
-        release(0).fit(X)
-
-
-@pytest.mark.parametrize("center, message", [
-    (np.eye(3), r"center has shape \(3, 3\); accepted is \(2, 2\)"), (np.eye(2)[None], r"center has shape \(1, 2, 2\)"),
-    (-np.eye(2), "^center is not positive definite"),
-])
-def test_a_centre_that_is_none_is_refused(center, message):
-    with pytest.raises(ValueError, match=message):
-        PrivateFrechetMean(1.0, 1e-5, 1.0, center=center).fit(random_spd(3, 2, 1, 0))
+        PRIVATE.fit(X)
 
 
 # the mechanism
@@ -277,12 +376,14 @@ def test_the_noise_is_normal_of_the_calibrated_scale(calibration):
     y = np.arange(12.0).reshape(4, 3)
     noise = mechanism.sigma * np.random.default_rng(5).standard_normal((4, 3))
     assert np.array_equal(mechanism.perturb(y, 5), y + noise)
-    np.testing.assert_allclose(mechanism.release(expm(invvecd(y / 10)), 5), expm(invvecd(y / 10 + noise)), rtol=1e-9)
+    released = mechanism.release(expm(invvecd(y / 10)), 5)
+    np.testing.assert_allclose(released, expm(invvecd(y / 10 + noise)), rtol=1e-9)
 
 
 def test_every_matrix_of_a_batch_has_noise_of_its_own():
     M = TangentGaussian(0.2, 0.5, 1e-5).release(np.tile(np.eye(2), (2, 3, 1, 1)), 0)
-    assert M.shape == (2, 3, 2, 2) and len({matrix.tobytes() for matrix in M.reshape(6, 2, 2)}) == 6
+    assert M.shape == (2, 3, 2, 2)
+    assert len({matrix.tobytes() for matrix in M.reshape(6, 2, 2)}) == 6
     assert np.array_equal(M, M.swapaxes(-2, -1)) and (np.linalg.eigvalsh(M) > 0).all()
 
 
@@ -310,7 +411,8 @@ def test_a_mechanism_without_a_seed_has_fresh_noise():
 
 
 def test_the_analytic_noise_is_smaller_and_only_it_goes_beyond_epsilon_1():
-    assert TangentGaussian(1.0, 0.99, 1e-5).sigma < TangentGaussian(1.0, 0.99, 1e-5, "classical").sigma
+    classical = TangentGaussian(1.0, 0.99, 1e-5, "classical")
+    assert TangentGaussian(1.0, 0.99, 1e-5).sigma < classical.sigma
     assert TangentGaussian(1.0, 3.0, 1e-5).sigma > 0
     with pytest.raises(ValueError, match="epsilon"):
         TangentGaussian(1.0, 1.0, 1e-5, "classical")

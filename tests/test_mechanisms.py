@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import beta, gamma, kstest, norm
 
-from spdlib.calibration import l2_scale, sigma_analytic
-from spdlib.mechanisms import ExtrinsicGaussian, L2Mechanism, RiemannianLaplace, TangentGaussian
+from spdlib.calibration import l2_scale, sigma_analytic, sigma_classical
+from spdlib.frechet import FrechetMean
+from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from spdlib.sampling import metropolis, sample_laplace
-from spdlib.spd import random_spd, vecd
+from spdlib.spaces import Euclidean, LogEuclidean
+from spdlib.spd import expm, invvecd, random_spd, vecd
 
 
 @pytest.mark.parametrize("d", [1, 2, 6, 465])
@@ -16,18 +18,35 @@ def test_the_laplace_sampler_has_a_gamma_radius_and_a_uniform_direction(d):
     radius = np.linalg.norm(x, axis=1)
     assert kstest(radius, gamma(d).cdf).pvalue > 1e-6
     share = (x[:, 0] / radius) ** 2  # of a uniform direction: Beta(1/2, (d-1)/2)
-    assert np.allclose(share, 1) if d == 1 else kstest(share, beta(1 / 2, (d - 1) / 2).cdf).pvalue > 1e-6
+    if d == 1:
+        assert np.allclose(share, 1)
+    else:
+        assert kstest(share, beta(1 / 2, (d - 1) / 2).cdf).pvalue > 1e-6
     assert abs((x > 0).mean() - 0.5) < 0.02
 
 
 def test_the_laplace_sampler_takes_any_shape_and_a_seed_repeats_it():
     assert sample_laplace((3,), 0).shape == (3,)
     assert sample_laplace((2, 4, 3), 0).shape == (2, 4, 3)
-    assert np.array_equal(sample_laplace((2, 3), 5), sample_laplace((2, 3), np.random.default_rng(5)))
+    from_generator = sample_laplace((2, 3), np.random.default_rng(5))
+    assert np.array_equal(sample_laplace((2, 3), 5), from_generator)
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (3, -1), (2.0,)])
+def test_the_laplace_sampler_refuses_a_dimension_below_1(shape):
+    message = "d, the last entry of shape, is .*; accepted are integers ≥ 1"
+    with pytest.raises(ValueError, match=message):
+        sample_laplace(shape)
 
 
 def normal_chain(x, steps, rng):
-    return metropolis(lambda x: -(x[:, 0] ** 2) / 2, lambda x, rng: x + 2 * rng.standard_normal(x.shape), x, steps, rng)
+    def log_density(x):
+        return -(x[:, 0] ** 2) / 2
+
+    def propose(x, rng):
+        return x + 2 * rng.standard_normal(x.shape)
+
+    return metropolis(log_density, propose, x, steps, rng)
 
 
 def test_chains_started_from_the_target_stay_in_it_and_others_reach_it():
@@ -36,12 +55,17 @@ def test_chains_started_from_the_target_stay_in_it_and_others_reach_it():
         x, acceptance = normal_chain(start, 40, rng)
         assert kstest(x[:, 0], norm.cdf).pvalue > 1e-6
     assert acceptance.shape == (20_000,)
-    assert acceptance.mean() == pytest.approx(2 / np.pi * np.arctan(2 / 2), abs=0.01)  # (2/π) arctan(2/step), exact
+    exact = 2 / np.pi * np.arctan(2 / 2)  # (2/π) arctan(2/step)
+    assert acceptance.mean() == pytest.approx(exact, abs=0.01)
 
 
 def test_a_chain_does_not_touch_its_start_and_counts_a_rejection_as_a_step():
     start = np.zeros((5, 1))
-    x, acceptance = metropolis(lambda x: np.where(x[:, 0] == 0, 0, -np.inf), lambda x, rng: x + 1, start, 7, 0)
+
+    def only_zero(x):
+        return np.where(x[:, 0] == 0, 0, -np.inf)
+
+    x, acceptance = metropolis(only_zero, lambda x, rng: x + 1, start, 7, 0)
     assert np.array_equal(x, start) and not acceptance.any()
     x, acceptance = metropolis(lambda x: x[:, 0], lambda x, rng: x + 1, start, 7, 0)
     assert (x == 7).all() and (acceptance == 1).all() and not start.any()
@@ -51,7 +75,8 @@ def test_a_chain_does_not_touch_its_start_and_counts_a_rejection_as_a_step():
 def test_scales_are_those_of_the_calibration():
     assert 2.0 < RiemannianLaplace(1.0, 0.5).scale <= 2.0 * (1 + 3e-15)
     assert L2Mechanism(1.0, 0.5, 1e-6, 6).scale == l2_scale(1.0, 0.5, 1e-6, 6) < 2.0
-    assert ExtrinsicGaussian(1.0, 0.5, 1e-6).sigma == sigma_analytic(1.0, 0.5, 1e-6)
+    assert TangentGaussian(1.0, 0.5, 1e-6).sigma == sigma_analytic(1.0, 0.5, 1e-6)
+    assert TangentGaussian(1.0, 0.5, 1e-6, "classical").sigma == sigma_classical(1.0, 0.5, 1e-6)
 
 
 @pytest.mark.parametrize("mechanism", [RiemannianLaplace(0.2, 1.0), L2Mechanism(0.2, 1.0, 1e-6, 6)])
@@ -62,10 +87,11 @@ def test_noise_of_laplace_form_has_the_scale_of_its_mechanism(mechanism):
 
 def test_the_extrinsic_release_adds_the_noise_to_the_matrix_and_need_not_be_spd():
     M = random_spd(500, 3, 0.2, 0)
-    mechanism = ExtrinsicGaussian(1.0, 0.5, 1e-6)
-    release = mechanism.release(M, 7)
+    mechanism = TangentGaussian(1.0, 0.5, 1e-6)
+    release = mechanism.release(M, 7, space=Euclidean(3))
     assert np.array_equal(release, release.swapaxes(1, 2))
-    np.testing.assert_allclose(vecd(release) - vecd(M), mechanism.sigma * np.random.default_rng(7).standard_normal((500, 6)))
+    noise = mechanism.sigma * np.random.default_rng(7).standard_normal((500, 6))
+    np.testing.assert_allclose(vecd(release) - vecd(M), noise)
     assert (np.linalg.eigvalsh(release)[:, 0] < 0).mean() > 0.5
 
 
@@ -74,8 +100,123 @@ def test_the_dimension_of_the_l2_mechanism_is_held():
         L2Mechanism(0.2, 1.0, 1e-6, 6).perturb(np.zeros((4, 3)))
 
 
-@pytest.mark.parametrize("make", [lambda s: RiemannianLaplace(s, 1.0), lambda s: L2Mechanism(s, 1.0, 1e-6, 3), lambda s: TangentGaussian(s, 1.0, 1e-6)])
+@pytest.mark.parametrize("make", [
+    lambda s: RiemannianLaplace(s, 1.0), lambda s: L2Mechanism(s, 1.0, 1e-6, 3),
+    lambda s: TangentGaussian(s, 1.0, 1e-6),
+])
 @pytest.mark.parametrize("sensitivity", [0, -1.0, np.nan, np.inf, "1"])
 def test_a_sensitivity_that_is_none_is_refused(make, sensitivity):
-    with pytest.raises(ValueError, match="^sensitivity: got"):
+    with pytest.raises(ValueError, match="^sensitivity is .*; accepted are finite numbers above 0"):
         make(sensitivity)
+
+
+# what a mechanism knows of its query
+
+MECHANISMS = {
+    "gaussian": TangentGaussian(0.2, 0.5, 1e-5),
+    "classical gaussian": TangentGaussian(0.2, 0.5, 1e-5, "classical"),
+    "laplace": RiemannianLaplace(0.2, 0.5),
+    "l2": L2Mechanism(0.2, 0.5, 1e-5, 6),
+}
+every_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
+
+
+def query(radius=0.5, n=10):
+    return FrechetMean(random_spd(n, 3, 0.2, 0), None, radius)
+
+
+@pytest.mark.parametrize("made, expected", [
+    (lambda q: TangentGaussian.of(q, 0.5, 1e-5), lambda s: TangentGaussian(s, 0.5, 1e-5)),
+    (lambda q: TangentGaussian.of(q, 0.5, 1e-5, "classical"),
+     lambda s: TangentGaussian(s, 0.5, 1e-5, "classical")),
+    (lambda q: L2Mechanism.of(q, 0.5, 1e-5), lambda s: L2Mechanism(s, 0.5, 1e-5, 6)),
+    (lambda q: RiemannianLaplace.of(q, 0.5), lambda s: RiemannianLaplace(s, 0.5)),
+    (lambda q: RiemannianLaplace.of(q, 0.5, 0), lambda s: RiemannianLaplace(s, 0.5)),
+])
+def test_the_mechanism_of_a_query_has_its_sensitivity_and_its_dimension(made, expected):
+    mechanism = made(query())
+    assert vars(mechanism) == vars(expected(query().sensitivity))
+    assert mechanism.sensitivity == query().sensitivity
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1, True, None, "0", np.nan])
+def test_a_delta_for_laplace_noise_other_than_0_is_refused(delta):
+    with pytest.raises(ValueError, match=f'delta is {delta!r}; accepted are 0 with "laplace"'):
+        RiemannianLaplace.of(query(), 0.5, delta)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: TangentGaussian(1.0, 0.5, 0), lambda: TangentGaussian.of(query(), 0.5, 0),
+    lambda: TangentGaussian(1.0, 0.5, 0, "classical"), lambda: L2Mechanism(1.0, 0.5, 0, 3),
+])
+def test_a_delta_of_0_points_to_laplace_noise(make):
+    with pytest.raises(ValueError, match=r'^delta is 0; accepted are .*\(mechanism="laplace"\)'):
+        make()
+
+
+@every_mechanism
+def test_a_query_that_is_more_sensitive_than_the_mechanism_is_not_answered(mechanism):
+    message = "query has sensitivity 0.25; accepted are those up to 0.2"
+    with pytest.raises(ValueError, match=message):
+        mechanism.answer(query(radius=1.25))
+    assert mechanism.answer(query(radius=0.99)).shape == (6,)
+
+
+@every_mechanism
+def test_an_answer_is_the_step_with_the_noise_of_the_seed_and_is_not_projected(mechanism):
+    narrow = query(radius=1e-3)
+    assert np.array_equal(mechanism.answer(narrow, 4), mechanism.perturb(narrow.step, 4))
+    assert (np.linalg.norm(mechanism.answer(narrow, 4, 50), axis=1) > 1e-3).any()
+
+
+@every_mechanism
+@pytest.mark.parametrize("size", [None, 1, 4, 0, (), (2,), (2, 3), np.int64(3), np.array([2, 2])])
+def test_several_draws_are_those_of_as_many_copies(mechanism, size):
+    batch = () if size is None else tuple(np.atleast_1d(size))
+    y = np.arange(12.0).reshape(2, 6) / 10
+    copies = np.broadcast_to(y, (*batch, 2, 6))
+    drawn = mechanism.perturb(y, 3, size)
+    assert drawn.shape == copies.shape and np.array_equal(drawn, mechanism.perturb(copies, 3))
+    one = query()
+    assert np.array_equal(mechanism.answer(one, 3, size), mechanism.perturb(one.step, 3, size))
+    M = expm(invvecd(y))
+    for space in (None, LogEuclidean(3), Euclidean(3)):
+        released = mechanism.release(M, 3, size, space)
+        tiled = np.broadcast_to(M, (*batch, 2, 3, 3))
+        assert np.array_equal(released, mechanism.release(tiled, 3, space=space))
+        noise = mechanism.perturb(np.zeros((2, 6)), 3, size)
+        space = space or LogEuclidean(3)
+        np.testing.assert_allclose(space.coordinates(released) - space.coordinates(M), noise,
+                                   rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [-1, 2.0, True, "3", (2, -1), (2, 1.5)])
+def test_a_size_that_is_none_is_refused(size):
+    with pytest.raises(ValueError, match="size is .*; accepted are integers ≥ 0"):
+        TangentGaussian(0.2, 0.5, 1e-5).perturb(np.zeros(3), 0, size)
+
+
+@every_mechanism
+@pytest.mark.parametrize("draw", [
+    lambda mechanism, rng: mechanism.perturb(np.zeros(6), rng),
+    lambda mechanism, rng: mechanism.release(np.eye(3), rng),
+    lambda mechanism, rng: mechanism.answer(query(), rng),
+], ids=["perturb", "release", "answer"])
+@pytest.mark.parametrize("rng", [True, False, np.True_, "x", -1, 1.5, [1, -1]])
+def test_a_generator_that_is_none_is_refused_by_name(mechanism, draw, rng):
+    message = "^rng is .*; accepted are a numpy.random.Generator, a seed"
+    with pytest.raises(ValueError, match=message):
+        draw(mechanism, rng)
+
+
+@every_mechanism
+def test_a_mechanism_shows_its_scale(mechanism):
+    name = "sigma" if isinstance(mechanism, TangentGaussian) else "scale"
+    scale = f"{name}={getattr(mechanism, name)!r}"
+    assert repr(mechanism).startswith(f"{type(mechanism).__name__}(sensitivity=0.2, {scale}")
+
+
+@pytest.mark.parametrize("M", [1.0, np.ones(3), "M", np.ones((2, 2)) * 1j])
+def test_a_summary_that_is_no_matrix_is_refused_by_name(M):
+    with pytest.raises(ValueError, match="^M (has shape|is an array of dtype)"):
+        TangentGaussian(0.2, 0.5, 1e-5).release(M)
