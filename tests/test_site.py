@@ -146,6 +146,11 @@ def per_page(visits, key):
     return {name: shown[key] for name, shown in visits.items() if shown[key]}
 
 
+def test_the_tests_of_a_group_share_a_worker(request):
+    if getattr(request.config.option, "loadgroup", False):
+        assert request.node.nodeid.endswith("@site"), "this pytest ignores the groups of xdist"
+
+
 def test_every_chapter_has_its_page_and_its_download(site, visits):
     for chapter in CHAPTERS:
         links = visits[f"book/{chapter.stem}.html"]["links"]
