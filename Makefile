@@ -23,6 +23,7 @@ accept: $(READY)  ## run chapters and record their outputs: make accept [CH=06]
 	$(RUN) book/build.py accept $(CH)
 
 breaks: $(READY)  ## record which claims catch which deliberate faults of spdlib
+	$(RUN) book/build.py check
 	$(RUN) book/net.py
 
 bench: $(READY)  ## speed beside that of peers, as ratios

@@ -265,8 +265,8 @@ def execute(notebook, parameters=None, *, book, env=None, run_on=False, until=No
 
     The kernel is this interpreter's. The run stops at the first error, which stands among the
     outputs of its cell, as does the death of the kernel. With `run_on` it runs on after errors,
-    except up to the validating cell. With `until`, the id of a claim, it ends with the cell that
-    holds this claim. `env` is added to the environment of the kernel.
+    except up to the validating cell. With `until`, the id of a claim, it ends with the last
+    cell that holds this claim. `env` is added to the environment of the kernel.
     """
     import nbclient
     import nbformat
@@ -316,8 +316,9 @@ def execute(notebook, parameters=None, *, book, env=None, run_on=False, until=No
 
 
 def cells_until(cells, claim):
-    """The cells up to the one that holds the claim, this one included."""
-    for number, cell in enumerate(cells, 1):
+    """The cells up to the last one that holds the claim, this one included."""
+    for number in range(len(cells), 0, -1):
+        cell = cells[number - 1]
         if cell.cell_type == "code" and claim in [m["id"] for m in CLAIM.finditer(cell.source)]:
             return cells[:number]
     raise ValueError(f"until is {claim!r}; accepted are the claims that the notebook holds")

@@ -212,6 +212,11 @@ def test_an_execution_ends_with_the_claim_in_an_environment_of_its_own(book):
         cli.execute(chapter, book=book, until="TG-09")
 
 
+def test_a_claim_ends_with_the_last_of_its_cells():
+    cells = [nbformat.v4.new_code_cell(source) for source in (HOLDS, "x = 1", HOLDS, "x = 2")]
+    assert cli.cells_until(cells, "TG-01") == cells[:3]
+
+
 @pytest.mark.parametrize("settings, message", [
     (["eta=1"], "eta (given as '1') is no parameter; accepted are k, epsilon, kernel, fast, sizes"),
     (["k=seven"], "k is 'seven'; accepted is int"),
