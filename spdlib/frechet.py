@@ -239,6 +239,13 @@ class PrivateFrechetMean:
             setattr(self, choice(name, "parameter", self.get_params()), value)
         return self
 
+    def __sklearn_tags__(self):
+        """What scikit-learn asks of an estimator that it shows or checks."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False),
+                    input_tags=InputTags(two_d_array=False, three_d_array=True))
+
     def __repr__(self):
         parameters = inspect.signature(type(self)).parameters
         given = (f"{name}={value!r}" for name, value in self.get_params().items()

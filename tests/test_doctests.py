@@ -1,0 +1,23 @@
+"""The examples in the docstrings of the modules are true."""
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import spdlib
+
+MODULES = sorted(module.name for module in pkgutil.iter_modules(spdlib.__path__))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_a_module_give_what_they_show(name):
+    module = importlib.import_module(f"spdlib.{name}")
+    assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize("name", ["spd", "frechet"])
+def test_the_modules_that_are_learnt_first_have_examples(name):
+    module = importlib.import_module(f"spdlib.{name}")
+    assert doctest.testmod(module).attempted > 0
