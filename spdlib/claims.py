@@ -412,7 +412,7 @@ def _entries(value, candidate):
     wanted, given = getattr(value, "shape", ()), getattr(candidate, "shape", ())
     if wanted != given:
         raise ValueError(f"a candidate's shape is {given}; accepted is the value's, {wanted}")
-    return list(zip(value, candidate)) if wanted else [(value, candidate)]
+    return list(zip(value, candidate, strict=True)) if wanted else [(value, candidate)]
 
 
 def _show(record):

@@ -259,9 +259,8 @@ def mean_logeuclid(X):
     X = array(X, "X")
     if X.ndim < 3 or X.shape[-3] == 0:
         raise ValueError(f"X has shape {X.shape}; accepted is (..., n, k, k) with n ≥ 1")
-    with _calm_blas(X.shape[-1]):  # over both steps: threads, once awake, slow the next call
-        L = logm(X)
-        return expm(_sum(L) / L.shape[-3])
+    L = logm(X)
+    return expm(_sum(L) / L.shape[-3])
 
 
 def ball_from_bounds(low, high, k):
@@ -389,14 +388,19 @@ def _spectral(function, A):
             result[block] = _compose(function(eigenvalues), V)
 
     size, threads = _block(k)
-    with _calm_blas(k) if len(A) > size else contextlib.nullcontext():
+    with _calm_blas(len(A), k):
         blockwise(compute, len(A), size, threads)
     return result.reshape(batch + (k, k)), low.reshape(batch), high.reshape(batch)
 
 
-def _calm_blas(k):
-    """Context in which BLAS starts no threads on matrices of a size where it would start some."""
-    return one_blas_thread() if k >= DIVIDES else contextlib.nullcontext()
+def _calm_blas(n, k):
+    """Context in which BLAS starts no threads where they cost time.
+
+    Once awake, even for one small matrix, they go on spinning and slow the call that comes next.
+    On a single matrix of size 256 or more they are worth it.
+    """
+    costly = k >= DIVIDES and (n > 1 or k < 256)
+    return one_blas_thread() if costly else contextlib.nullcontext()
 
 
 def _block(k):
