@@ -242,9 +242,10 @@ class Tracer:
     def bind_parameters(self, parameters, arguments, named, everything, scope):
         """Bind parameters to their arguments; *args and **kwargs to what all of these carry."""
         plain = [*parameters.posonlyargs, *parameters.args]
-        for parameter, default in zip(plain[::-1], parameters.defaults[::-1]):
+        for parameter, default in zip(plain[::-1], parameters.defaults[::-1], strict=False):
             scope[parameter.arg] = self.value(default, scope.outer)
-        for parameter, default in zip(parameters.kwonlyargs, parameters.kw_defaults):
+        keywords = zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)
+        for parameter, default in keywords:
             scope[parameter.arg] = NOTHING if default is None else self.value(default, scope.outer)
         for i, parameter in enumerate(plain):
             if i < len(arguments):

@@ -685,7 +685,7 @@ def test_a_law_is_held_against_the_largest_distance_on_either_side_of_a_step(mon
     for seed in range(20):
         drawn = []
 
-        def kept(rng, size):
+        def kept(rng, size, drawn=drawn):
             drawn.append(CONTESTS["law"][0](rng, size))
             return drawn[-1]
 
