@@ -4,17 +4,27 @@ RUN = .venv/bin/python
 READY = .venv/ready
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@sed -nE 's/^([a-z]+):[^#]*## /\1\t/p' Makefile | expand -t 10
 
 book: $(READY)  ## check every chapter and claim, then build the site
 	$(RUN) book/build.py check
 	$(RUN) book/build.py site
 
-test: book  ## the same, then the unit, property, peer, guard, break and browser tests
+test: lint book  ## the same, then all tests: unit, property, peer, guard, rerun, break, browser
 	$(RUN) -m pytest -n auto --dist loadgroup tests
+
+quick: lint  ## in under a minute: lint, and the tests that start no chapter and no browser
+	$(RUN) -m pytest -n auto -m "not slow" tests
+
+lint: $(READY)  ## style of the modules, the tests and the benchmarks
+	$(RUN) -m ruff check .
 
 accept: $(READY)  ## run chapters and record their outputs: make accept [CH=06]
 	$(RUN) book/build.py accept $(CH)
+
+breaks: $(READY)  ## record which claims catch which deliberate faults of spdlib
+	$(RUN) book/build.py check
+	$(RUN) book/net.py
 
 bench: $(READY)  ## speed beside that of peers, as ratios
 	$(PYTHON) -m venv .venv/peers
@@ -31,4 +41,4 @@ $(READY): requirements.txt pyproject.toml
 	$(RUN) -m pip install -q --no-deps --no-build-isolation -e .
 	touch $(READY)
 
-.PHONY: help book test accept bench clean
+.PHONY: help book test quick lint accept breaks bench clean

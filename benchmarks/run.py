@@ -1,4 +1,7 @@
-"""Speed of spdlib beside that of its peers, in one run, as ratios: `make bench` writes the tables of book/speed.md."""
+"""Speed of spdlib beside that of its peers, in one run, as ratios.
+
+`make bench` writes the tables of book/speed.md.
+"""
 
 import datetime
 import math
@@ -7,9 +10,10 @@ import pathlib
 import platform
 import re
 import sys
-import time
+import timeit
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.metadata import version
 
 import numpy as np
@@ -31,21 +35,18 @@ from spdlib.spd import invvecd, mean_logeuclid, random_spd  # noqa: E402
 PAGE = ROOT / "book" / "speed.md"
 MARKERS = "<!-- begin: written by make bench -->", "<!-- end: written by make bench -->"
 SIZES = [(500, 30), (20_000, 11), (20_000, 9), (50_000, 3), (100_000, 2)]
-ROUNDS = 7
-PAUSE = 0.06  # seconds in which the threads of BLAS, which wait for work at full speed, go to sleep
+RUNS, CALLS = 5, 20
 K, BURN_IN, TIMED = 30, 50_000, 200
 
 
-def fastest(*functions):
-    """Best time in seconds of each function; they take turns, so that a slow moment of the machine hits all."""
-    times = np.empty((ROUNDS, len(functions)))
-    for row in times:
-        for i, function in enumerate(functions):
-            time.sleep(PAUSE)
-            start = time.perf_counter()
-            function()
-            row[i] = time.perf_counter() - start
-    return times.min(axis=0)
+def run_by_run(*functions):
+    """Median seconds a call, shape (functions, RUNS).
+
+    In each run every function is called `CALLS` times without a pause, then the next one. So what
+    a call leaves behind, such as threads that spin in wait of more work, slows its own next one.
+    """
+    return np.array([[np.median(timeit.repeat(function, number=1, repeat=CALLS))
+                      for function in functions] for _ in range(RUNS)]).T
 
 
 def split_eigh(X):
@@ -61,9 +62,12 @@ def means():
         ours, peer = mean_logeuclid(X), peer_mean(X)
         difference = np.linalg.norm(ours - peer) / np.linalg.norm(peer)
         assert difference < 1e-13, f"the means of {n} matrices of size {k} differ by {difference}"
-        times = fastest(lambda: mean_logeuclid(X), lambda: peer_mean(X), lambda: split_eigh(X)) / n * 1e6
-        ratios = f"**{times[1] / times[0]:.1f}**", f"{times[0] / times[2]:.2f}"
-        yield f"{n:,}", k, *(f"{t:.2f}" for t in times), *ratios
+        jobs = (partial(function, X) for function in (mean_logeuclid, peer_mean, split_eigh))
+        times = run_by_run(*jobs) / n * 1e6
+        middle = np.median(times, axis=1)
+        ratios = ", ".join(f"{ratio:.2f}" for ratio in times[1] / times[0])
+        yield (f"{n:,}", k, *(f"{t:.2f}" for t in middle), f"**{ratios}**",
+               f"{middle[0] / middle[2]:.2f}")
 
 
 def plain_descriptor(image):
@@ -73,31 +77,39 @@ def plain_descriptor(image):
     intensity = channels.mean(axis=-1)
     h, w = intensity.shape
     y, x = np.mgrid[0:1:h * 1j, 0:1:w * 1j]
-    sobel, second = np.outer([1, 2, 1], [1, 0, -1]) / 4, np.outer([1, 4, 6, 4, 1], [1, 0, -2, 0, 1]) / 32
-    I = [abs(convolve(intensity, kernel, mode="nearest")) for kernel in (sobel, sobel.T, second, second.T)]
+    sobel = np.outer([1, 2, 1], [1, 0, -1]) / 4
+    second = np.outer([1, 4, 6, 4, 1], [1, 0, -2, 0, 1]) / 32
+    I = [abs(convolve(intensity, kernel, mode="nearest"))
+         for kernel in (sobel, sobel.T, second, second.T)]
     phi = [x, y, *np.moveaxis(channels, -1, 0), *I, np.hypot(I[0], I[1]), np.arctan2(I[0], I[1])]
     return np.cov(np.reshape(phi, (len(phi), -1)), bias=True) + 1e-6 * np.eye(len(phi))
+
+
+def plain_descriptors(images):
+    """The same for each of them, one after another."""
+    return [plain_descriptor(image) for image in images]
 
 
 def descriptors():
     """Rows of the table of descriptors."""
     for name, shape in ("grey", (20_000, 28, 28)), ("RGB", (20_000, 28, 28, 3)):
-        images, few = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8), 500
-        np.testing.assert_allclose(covariance_descriptors(images[:few]), [plain_descriptor(i) for i in images[:few]],
+        images = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+        few = images[:500]
+        np.testing.assert_allclose(covariance_descriptors(few), plain_descriptors(few),
                                    rtol=0, atol=1e-12)
-        ours, plain = fastest(lambda: covariance_descriptors(images),
-                              lambda: [plain_descriptor(image) for image in images[:few]])
+        ours, plain = np.median(run_by_run(partial(covariance_descriptors, images),
+                                           partial(plain_descriptors, few)), axis=1)
         tracemalloc.start()
         R = covariance_descriptors(images)
         beside = (tracemalloc.get_traced_memory()[1] - R.nbytes) / 2**20
         tracemalloc.stop()
-        rates = len(images) / ours, few / plain
-        yield (f"28 × 28, {name}", *(f"{rate:,.0f}" for rate in rates), f"**{rates[0] / rates[1]:.1f}**",
-               f"{R.nbytes / len(images):,.0f}", f"{beside:.1f}")
+        rates = len(images) / ours, len(few) / plain
+        yield (f"28 × 28, {name}", *(f"{rate:,.0f}" for rate in rates),
+               f"**{rates[0] / rates[1]:.1f}**", f"{R.nbytes / len(images):,.0f}", f"{beside:.1f}")
 
 
 def printed_chain(space, M, steps, rng):
-    """Last state of the chain of Appendix B.1, ratio mended, scale 1, as a reader would write it with geomstats."""
+    """Last state of the chain of Appendix B.1, ratio mended, scale 1, as written with geomstats."""
     log, dist, d = space.metric.diffeo, space.metric.dist, K * (K + 1) // 2
     X, rho = M, 0.0
     for _ in range(steps):
@@ -116,16 +128,19 @@ def laplace():
     space.equip_with_metric(SPDLogEuclideanMetric)
 
     def our_chain(steps):
-        return metropolis(lambda x: -np.linalg.norm(x, axis=-1), lambda x, rng: x + rng.standard_normal(x.shape), start,
-                          steps, rng)
+        return metropolis(lambda x: -np.linalg.norm(x, axis=-1),
+                          lambda x, rng: x + rng.standard_normal(x.shape), start, steps, rng)
 
-    with threadpool_limits(1):  # two threads on one matrix of this size can cost the peer ten times the time
-        ours, chain, peer = fastest(lambda: exact.release(M, rng), lambda: our_chain(BURN_IN // 10),
-                                    lambda: printed_chain(space, M, TIMED, rng))
+    jobs = (partial(exact.release, M, rng), partial(our_chain, BURN_IN // 10),
+            partial(printed_chain, space, M, TIMED, rng))
+    with threadpool_limits(1):  # two threads on one such matrix can cost the peer ten times as much
+        ours, chain, peer = np.median(run_by_run(*jobs), axis=1)
     chain, peer = 10 * chain, peer * BURN_IN / TIMED
+    steps = f"{BURN_IN:,} steps"
     yield "exact sampler, `RiemannianLaplace.release`", f"{ours * 1e3:.2f} ms", "1"
-    yield f"chain, `metropolis` on coordinates, {BURN_IN:,} steps", f"{chain:.1f} s", f"**{chain / ours:,.0f}**"
-    yield f"chain, geomstats on matrices, {BURN_IN:,} steps", f"{peer:.1f} s", f"**{peer / ours:,.0f}**"
+    yield (f"chain, `metropolis` on coordinates, {steps}", f"{chain:.1f} s",
+           f"**{chain / ours:,.0f}**")
+    yield f"chain, geomstats on matrices, {steps}", f"{peer:.1f} s", f"**{peer / ours:,.0f}**"
 
 
 def table(caption, header, rows):
@@ -143,24 +158,28 @@ def machine():
     info = pathlib.Path("/proc/cpuinfo")
     found = re.search(r"model name\s*: (.*)", info.read_text()) if info.exists() else None
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    packages = ", ".join(f"{name} {version(name.lower())}" for name in ("NumPy", "SciPy", "pyRiemann", "geomstats"))
-    return (f"Measured on {datetime.date.today():%d %B %Y}: {found[1] if found else platform.machine()}, "
-            f"{os.cpu_count()} cores, {memory:.0f} GiB; Python {platform.python_version()}, {packages}.")
+    packages = ", ".join(f"{name} {version(name.lower())}"
+                         for name in ("NumPy", "SciPy", "pyRiemann", "geomstats"))
+    processor = found[1] if found else platform.machine()
+    return (f"Measured on {datetime.date.today():%d %B %Y}: {processor}, {os.cpu_count()} cores, "
+            f"{memory:.0f} GiB; Python {platform.python_version()}, {packages}.")
 
 
 def main():
     parts = [machine(),
              table("Log-Euclidean mean, µs a matrix",
-                   ["n", "k", "spdlib", "pyRiemann", "`eigh`, split", "pyRiemann / spdlib", "spdlib / `eigh`, split"],
+                   ["n", "k", "spdlib", "pyRiemann", "`eigh`, split",
+                    f"pyRiemann / spdlib, in each of {RUNS} runs", "spdlib / `eigh`, split"],
                    means()),
              table("Covariance descriptors, images a second",
-                   ["images", "spdlib", "SciPy, one by one", "spdlib / SciPy", "result, bytes an image",
-                    "other memory, MiB"], descriptors()),
-             table(f"One Laplace release at k = {K}", ["way", "time", "of the exact sampler's"], laplace())]
+                   ["images", "spdlib", "SciPy, one by one", "spdlib / SciPy",
+                    "result, bytes an image", "other memory, MiB"], descriptors()),
+             table(f"One Laplace release at k = {K}",
+                   ["way", "time", "of the exact sampler's"], laplace())]
     begin, end = MARKERS
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
     _, _, after = rest.partition(end)
-    PAGE.write_text(before + begin + "\n\n" + "\n\n".join(parts) + "\n\n" + end + after, encoding="utf-8")
+    PAGE.write_text("\n\n".join([before + begin, *parts, end + after]), encoding="utf-8")
     print(f"\n{parts[0]}\nwritten to {PAGE}")
 
 

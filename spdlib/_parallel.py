@@ -3,9 +3,11 @@
 import contextlib
 import functools
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 CORES = os.cpu_count() or 1
+_ALONE = threading.RLock()
 
 
 def blockwise(function, n, size, threads):
@@ -28,10 +30,18 @@ def blockwise(function, n, size, threads):
     list(others)  # so that their exceptions are raised here
 
 
+@contextlib.contextmanager
 def one_blas_thread():
-    """Context in which BLAS starts no threads, which would fight with ours; needs threadpoolctl."""
-    controller = _blas()
-    return controller.limit(limits=1, user_api="blas") if controller else contextlib.nullcontext()
+    """Context in which BLAS starts no threads, which would fight with ours; needs threadpoolctl.
+
+    The limit is that of the whole process. Of two calls that overlap, the later would take the
+    limit of the earlier for the original one and leave it behind, so they wait for each other.
+    """
+    if (controller := _blas()) is None:
+        yield
+    else:
+        with _ALONE, controller.limit(limits=1, user_api="blas"):
+            yield
 
 
 @functools.cache

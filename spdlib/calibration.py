@@ -50,7 +50,7 @@ def _epsilon(value):
 
 def _delta(value):
     accepted = "numbers from 1e-300 to 1/2"
-    if value == 0:
+    if np.ndim(value) == 0 and value == 0:
         accepted += '; 0, a pure promise, is that of Laplace noise (mechanism="laplace")'
     return number(value, "delta", 1e-300, 0.5, accepted)
 
@@ -249,7 +249,7 @@ def _log_l2_delta(excess, epsilon, d):
 def _l2_error(middle, h, end, alpha, d, r, top):
     """Bound on the error of the quadrature, all panels together, in units of e^top.
 
-    With n + 1 nodes on [-1, 1] it is at most (64/15) M rho^(-2n) / (1 - rho^-2), M the largest
+    With n + 1 nodes on [-1, 1] it is at most (64/15) M rho^(-2n-2) / (1 - rho^-2), M the largest
     modulus on the Bernstein ellipse of rho (Trefethen 2019, Theorem 19.3). Here n = 19 and rho = 4,
     so the ellipse lies in a rectangle, where |sin(x + iy)|^2 = sin(x)^2 + sinh(y)^2,
     Re cos(x + iy) = cos(x) cosh(y), |sin(z)| <= |z| cosh(y) and |1 - e^-t| <= |t| max(1, e^-Re(t)).
@@ -261,7 +261,7 @@ def _l2_error(middle, h, end, alpha, d, r, top):
     over = alpha * (np.maximum(end - low, high - end) + y) * (end + high + y) * math.cosh(y)
     log_M = (d - 2) / 2 * np.log(sine) + np.log(sine + r) + alpha * (largest_cos - 1) + np.log(over)
     log_M += np.maximum(2 * alpha * (math.cos(end) - smallest_cos), 0)
-    return 64 / 15 / (1 - 4.0**-2) * 4.0**-38 * h * np.exp(log_M - top).sum()
+    return 64 / 15 / (1 - 4.0**-2) * 4.0**-40 * h * np.exp(log_M - top).sum()
 
 
 def _bessel_K(d, alpha):

@@ -1,32 +1,31 @@
-"""The claims engine: contests of candidates, the verdicts that come out of them, and the ledger that collects these.
+"""The claims engine: contests of candidates, and the verdicts that come out of them.
 
-A check puts candidates side by side: the statement as `printed`, a `corrected` one, a `measured` truth, and `rivals`,
-wrong statements that lie close by. Exactly one must survive, and which one it is, is the verdict. Anything else is
-`Inconclusive`, which is never a verdict. Candidates come from the paper, samples and values from spdlib.
+A check puts candidates side by side: the statement as `printed` or, for a statement of the book's
+own, as `stated`; a `corrected` one; a `measured` truth; and `rivals`, wrong statements that lie
+close by. Exactly one must survive, and which one it is, is the verdict. Anything else is
+`Inconclusive`, which is never a verdict. Candidates come from the paper, samples and values from
+spdlib.
 """
 
-import collections
 import html
 import itertools
-import json
 import math
-import pathlib
-import re
-import tomllib
 
 import numpy as np
 
-ALPHA = 1e-6  # level of every statistical check; the power is 1 - ALPHA as well, since the number of draws follows from it
-ROUNDING, SEPARATION = 1e-9, 1e-6  # relative errors below the first are rounding, above the second a difference
+from .certify import bisect, witness
+from .ledger import ID, MIME, OWN, VERDICT, VERDICTS, Check, ClaimError, Record, worst
+
+ALPHA = 1e-6  # level of every statistical check, and 1 - ALPHA its power: the draws follow from it
+ROUNDING, SEPARATION = 1e-9, 1e-6  # an error below the first is rounding, above the second not
 MOST_DRAWS = 5_000_000
 CHUNK = 50_000
-VERDICT = {"printed": "holds", "corrected": "corrected", "measured": "fails"}  # from best to worst
-ID = re.compile(r"(TG|PP|RL|KN|GR|SP)-\d\d")
-MIME = "application/vnd.spdlib.claim+json"
-
-
-class ClaimError(Exception):
-    """A claim did not come out as the book states it."""
+SURVIVES = {
+    "printed": "the printed statement survives",
+    "stated": "the book's statement survives",
+    "corrected": "the corrected statement survives",
+    "measured": "what was measured survives",
+}
 
 
 class Inconclusive(ClaimError):
@@ -38,21 +37,24 @@ class VerdictDiffers(ClaimError):
 
 
 class claim:
-    """Context in which one claim is put to the test; on leaving it, the computed verdict is shown and compared.
+    """Context in which one claim is put to the test; on leaving it, the verdict is shown.
 
         with claim("TG-16", "holds", seed) as c:
             c.bound(changes, printed=2 * r / n, rivals={"r/n": r / n})
 
-    Each verb takes `printed`, where there are such `corrected` and `measured`, and `rivals`, a dict from name to
-    candidate. The verb fixes the kind of evidence. `c.rng` is a Generator for values that the chapter draws itself; every check
-    has a generator of its own, from (seed, id, number of the check), so that a new cell moves no other number.
+    The second argument is the verdict that the author expects; another one raises, so that no
+    text goes on saying what its check no longer shows. Each verb takes `printed` (or `stated`,
+    where the statement is the book's own), where there are such `corrected` and `measured`, and
+    `rivals`, a dict from name to candidate. The verb fixes the kind of evidence. `c.rng` is a
+    Generator for values that the chapter draws itself; every check has a generator of its own,
+    from (seed, id, number of the check), so that a new cell moves no other number.
     """
 
     def __init__(self, id, stated, seed):
         if not ID.fullmatch(id):
             raise ValueError(f"id is {id!r}; accepted are ids such as 'TG-16'")
-        if stated not in VERDICT.values():
-            raise ValueError(f"stated is {stated!r}; accepted are {list(VERDICT.values())}")
+        if stated not in VERDICTS:
+            raise ValueError(f"stated is {stated!r}; accepted are {VERDICTS}")
         self.id, self.stated, self.seed, self.checks = id, stated, seed, []
         self.rng = self._generator(0)
 
@@ -64,16 +66,20 @@ class claim:
             return
         if not self.checks:
             raise Inconclusive(f"{self.id}: nothing was checked")
-        survivors = {check["survivor"] for check in self.checks}
-        verdict = [word for role, word in VERDICT.items() if role in survivors][-1]
-        _show({"id": self.id, "stated": self.stated, "verdict": verdict, "checks": self.checks})
+        roles = {role for check in self.checks for role in (check["survivor"], *check["rejected"])}
+        main = "stated" if self.id.startswith(OWN) else "printed"
+        if main not in roles:
+            raise Inconclusive(f"{self.id}: no check has a candidate that is {main!r}")
+        verdict = worst(check["survivor"] for check in self.checks)
+        _show(Record(id=self.id, stated=self.stated, verdict=verdict, checks=self.checks))
         if verdict != self.stated:
             raise VerdictDiffers(f"{self.id}: stated {self.stated}, computed {verdict}")
 
     def identity(self, value, **candidates):
-        """`proof`: sympy expressions or matrices in generic symbols; the survivor's difference from `value` simplifies to 0.
+        """`proof`: sympy expressions or matrices in generic symbols.
 
-        A candidate is rejected by a rational point at which ball arithmetic certifies that the difference is not 0.
+        The survivor's difference from `value` simplifies to 0. A candidate is rejected by a
+        rational point at which ball arithmetic certifies that the difference is not 0.
         """
         import sympy
 
@@ -83,52 +89,79 @@ class claim:
             pairs = [(sympy.sympify(a), sympy.sympify(b)) for a, b in _entries(value, candidate)]
             differences = [a - b for a, b in pairs]
             if any(a.has(sympy.Float) or b.has(sympy.Float) for a, b in pairs):
-                raise ValueError(f"{self.id}: {name} contains a floating-point number; a proof takes exact ones only")
-            witness = next(filter(None, (_witness(difference, rng) for difference in differences)), None)
-            if witness:
-                results[name] = False, f"differs by {witness}"
-            elif all(sympy.expand(difference) == 0 or sympy.simplify(difference) == 0 for difference in differences):
+                raise ValueError(
+                    f"{self.id}: {name} contains a floating-point number; accepted are exact ones"
+                )
+            point = next(filter(None, (witness(each, rng) for each in differences)), None)
+            if point:
+                results[name] = False, f"differs by {point}"
+            elif all(sympy.expand(d) == 0 or sympy.simplify(d) == 0 for d in differences):
                 results[name] = True, "the difference simplifies to 0"
             else:
                 results[name] = None, "neither proved nor refuted"
         self._settle("proof", "on generic symbols", results)
 
     def enclosure(self, box, most_boxes=200_000, **candidates):
-        """`certificate`: each candidate maps balls (`flint.arb`) to a margin that it claims to be positive on all of `box`.
+        """`certificate`: each candidate claims to be positive on all of `box`.
 
-        `box` is a list of pairs (low, high) of numbers that are exact in binary. Bisection until the margin's ball is
-        positive everywhere, or a point is found at which it is certainly not.
+        A candidate maps balls (`flint.arb`) to a margin; `box` is a list of pairs (low, high) of
+        numbers that are exact in binary. Bisection until the margin's ball is positive everywhere,
+        or a point is found at which it is certainly not.
         """
+        words = {
+            True: "positive on the whole box",
+            False: "not positive somewhere",
+            None: f"undecided after {most_boxes} boxes",
+        }
         results, boxes = {}, {}
         for name, margin in self._candidates(**candidates).items():
-            survives, boxes[name] = _bisect(margin, box, most_boxes)
-            results[name] = survives, {True: "positive on the whole box", False: "not positive somewhere",
-                                       None: f"undecided after {most_boxes} boxes"}[survives]
+            survives, boxes[name] = bisect(margin, box, most_boxes)
+            results[name] = survives, words[survives]
         count = next((boxes[name] for name, (survives, _) in results.items() if survives), 0)
-        self._settle("certificate", f"{count} box{'es' * (count != 1)} of ball arithmetic", results)
+        self._settle("certificate", f"{_count(count, 'box', 'boxes')} of ball arithmetic", results)
 
-    def equal(self, value, **candidates):
-        """`exact`: arrays that agree with `value` to rounding error, relative to the largest entry of the two."""
+    def equal(self, value, *, unit=None, **candidates):
+        """`exact`: arrays that agree with `value` in every entry: |a − b| ≤ 1e-9 max(|a|, |b|).
+
+        With `unit`, |a − b| ≤ 1e-9 max(|a|, |b|, unit): for entries that are 0, or would be but
+        for rounding. Without it a 0 in `value` is refused; booleans and integers have the unit 1.
+        """
+        numbers = _real(value)
+        small = ", the small ones against a stated unit" if unit is not None else ""
+        if unit is None and np.asarray(value).dtype.kind in "biu":
+            unit = 1
+        if unit is None and (numbers == 0).any():
+            raise ValueError(
+                f"{self.id}: value is 0 in {_count((numbers == 0).sum(), 'entry', 'entries')} and "
+                "unit is None; accepted is a unit, relative to which a 0 is told from rounding"
+            )
+        unit = 0.0 if unit is None else _positive("unit", unit)
         results = {}
         for name, candidate in self._candidates(**candidates).items():
-            a, b = np.broadcast_arrays(_real(value), _real(candidate))
+            a, b = np.broadcast_arrays(numbers, _real(candidate))
             _no_nan(self.id, name, a, b)
-            scale = max(np.abs(a).max(), np.abs(b).max())
-            error = np.abs(a - b).max() / scale if scale else 0.0
-            survives = True if error <= ROUNDING else False if error >= SEPARATION else None
-            results[name] = survives, "equal to rounding error" if survives else f"relative error {error:.1g}"
-        self._settle("exact", f"{np.size(value)} numbers", results)
+            scale = np.maximum(np.maximum(np.abs(a), np.abs(b)), unit)
+            error = (np.abs(a - b) / scale).max()
+            if error <= ROUNDING:
+                survives = True
+            else:
+                survives = False if error >= SEPARATION else None
+            how = "equal to rounding error" if survives else f"relative error {error:.1g}"
+            results[name] = survives, how
+        self._settle("exact", _count(numbers.size, "number", "numbers") + small, results)
 
     def law(self, sample, **candidates):
-        """`monte-carlo`: candidates are continuous distribution functions, `sample(rng, size)` draws `size` numbers.
+        """`monte-carlo`: candidates are continuous distribution functions.
 
-        DKW band of level ALPHA, valid at every n; n follows from the smallest distance between a possible truth
-        and another candidate, so that whichever is true survives alone with probability 1 - ALPHA.
+        `sample(rng, size)` draws `size` numbers. DKW band of level ALPHA, valid at every n; n
+        follows from the smallest distance between a possible truth and another candidate, so that
+        whichever is true survives alone with probability 1 - ALPHA.
         """
         cdfs = self._candidates(**candidates)
         rng = self._generator(len(self.checks) + 1)
         pilot = np.sort(self._draw(sample, rng, 2000))
-        values = {name: cdf(pilot) for name, cdf in cdfs.items()}  # a lower bound of the distance: errs towards more draws
+        # On the pilot alone the distance is a lower bound, which errs towards more draws.
+        values = {name: cdf(pilot) for name, cdf in cdfs.items()}
         n = self._draws(cdfs, lambda a, b: np.abs(values[a] - values[b]).max())
         x = np.sort(self._draw(sample, rng, n))
         band = math.sqrt(math.log(2 / ALPHA) / (2 * n))
@@ -142,105 +175,208 @@ class claim:
         self._settle("monte-carlo", f"{n} draws, DKW band at level {ALPHA:g}", results)
 
     def share(self, event, **candidates):
-        """`monte-carlo`: candidates are probabilities or intervals (low, high) of them, `event(rng, size)` draws booleans.
+        """`monte-carlo`: candidates are probabilities, or intervals (low, high) of them.
 
-        A candidate survives if the Clopper–Pearson interval of level ALPHA meets it; the number of draws is as in `law`.
+        `event(rng, size)` draws booleans. A candidate survives if the Clopper–Pearson interval of
+        level ALPHA meets it; the number of draws is as in `law`, the intervals as in `reads`.
         """
         from scipy.stats import binomtest
 
-        spans = {name: self._interval(name, p) for name, p in self._candidates(**candidates).items()}
-        n = self._draws(spans, lambda a, b: max(spans[a][0] - spans[b][1], spans[b][0] - spans[a][1]))
+        spans = self._intervals(self._candidates(**candidates), size=1)
+
+        def distance(a, b):
+            return max(spans[a][0] - spans[b][1], spans[b][0] - spans[a][1])
+
+        n = self._draws(spans, distance)
         draws = self._draw(event, self._generator(len(self.checks) + 1), n)
         if draws.dtype != bool:
-            raise ValueError(f"{self.id}: the event has dtype {draws.dtype}; accepted are booleans")
+            raise ValueError(f"{self.id}: the event's dtype is {draws.dtype}; accepted is bool")
         hits = int(draws.sum())
         low, high = binomtest(hits, n).proportion_ci(1 - ALPHA, "exact")
-        results = {name: (bool(low <= span[1] and span[0] <= high), f"share {hits / n:.3g} against {_span(span)}")
-                   for name, span in spans.items()}
+        results = {
+            name: (
+                bool(low <= span[1] and span[0] <= high),
+                f"share {hits / n:.3g} against {_span(span)}",
+            )
+            for name, span in spans.items()
+        }
         self._settle("monte-carlo", f"{n} draws, Clopper–Pearson at level {ALPHA:g}", results)
 
     def bound(self, reached, **candidates):
-        """`search`: candidates are upper bounds of the values `reached`, one number or one for each; exceeded ones are rejected."""
+        """`search`: candidates are upper bounds of the values `reached`, or one bound for each.
+
+        One that is exceeded is rejected. A single value is no search but a witness, which shows
+        that the rivals are wrong and nothing of the survivor: its evidence is `exact`.
+        """
         results = {}
         for name, candidate in self._candidates(**candidates).items():
-            reached_, candidate = np.broadcast_arrays(np.asarray(reached, float), np.asarray(candidate, float))
-            _no_nan(self.id, name, reached_, candidate)
-            if not ((candidate > 0) & np.isfinite(candidate)).all():
-                raise ValueError(f"{self.id}: {name} is a bound of {candidate.min():g}; accepted are finite bounds > 0")
-            ratio = (reached_ / candidate).max()
-            survives = True if ratio <= 1 + ROUNDING else False if ratio >= 1 + SEPARATION else None
+            values, bounds = np.broadcast_arrays(_real(reached), _real(candidate))
+            _no_nan(self.id, name, values, bounds)
+            ratio = (values / _positive(f"{self.id}: {name}", bounds)).max()
+            if ratio <= 1 + ROUNDING:
+                survives = True
+            else:
+                survives = False if ratio >= 1 + SEPARATION else None
             results[name] = survives, f"reached {ratio:.3g} times it"
-        self._settle("search", f"{np.size(reached)} values tried", results)
+        if np.size(reached) == 1:
+            self._settle("exact", "one value, a witness", results)
+        else:
+            self._settle("search", f"{np.size(reached)} values tried", results)
 
-    def reads(self, value, **candidates):
-        """`experiment`: candidates are intervals (low, high), written down beforehand, that hold all of `value`."""
-        value = np.asarray(value, float)
-        _no_nan(self.id, "value", value)
-        results = {}
-        for name, span in self._candidates(**candidates).items():
-            low, high = self._interval(name, span)
-            results[name] = bool((low <= value).all() and (value <= high).all()), f"wanted {_span((low, high))}"
+    def reads(self, value, *, runs=None, **candidates):
+        """`experiment`: candidates are intervals (low, high) that hold all of `value`.
+
+        They are written down beforehand. An interval that abuts a possible truth is refused as a
+        rival, since one of the two would win whatever came out. The best rivals are `runs`, a dict
+        from a setting at which another statement is true to what was read there: the surviving
+        interval must not hold it.
+        """
+        value, runs = _real(value), {name: _real(run) for name, run in (runs or {}).items()}
+        for name, read in {"value": value, **runs}.items():
+            _no_nan(self.id, name, read)
+        size = np.abs(value[np.isfinite(value)]).max(initial=0)
+        spans = self._intervals(self._candidates(runs, **candidates), size)
+
+        def holds(name, read):
+            return bool((spans[name][0] <= read).all() and (read <= spans[name][1]).all())
+
+        results = {name: (holds(name, value), f"wanted {_span(spans[name])}") for name in spans}
+        standing = [name for name, (survives, _) in results.items() if survives]
+        for name, read in runs.items():
+            held = any(holds(interval, read) for interval in standing)
+            results[name] = held, f"read {_span((read.min(), read.max()))} there"
         self._settle("experiment", f"read {_span((value.min(), value.max()))}", results)
 
-    def _candidates(self, *, printed, corrected=None, measured=None, rivals=None):
-        """All candidates by name, the possible truths first."""
-        truths = {"printed": printed, "corrected": corrected, "measured": measured}
-        candidates = {name: c for name, c in truths.items() if c is not None} | dict(rivals or {})
-        if clash := set(truths) & set(rivals or {}):
-            raise ValueError(f"{self.id}: a rival is called {clash.pop()!r}; that name is a possible truth's")
-        if len(candidates) < 2 or printed is None:
-            raise Inconclusive(f"{self.id}: a single candidate is no contest; a check without a rival shows nothing")
-        return candidates
+    def _candidates(
+        self, runs=(), /, *, printed=None, stated=None, corrected=None, measured=None, rivals=None
+    ):
+        """All candidates by name, the possible truths first; `runs` are other rivals' names."""
+        truths = {
+            "printed": printed,
+            "stated": stated,
+            "corrected": corrected,
+            "measured": measured,
+        }
+        given = [role for role, candidate in truths.items() if candidate is not None]
+        if ("printed" in given) == ("stated" in given):
+            raise ValueError(f"{self.id}: given are {given}; accepted is one of printed and stated")
+        if "stated" in given and len(given) > 1:
+            raise ValueError(
+                f"{self.id}: given are {given}; accepted beside stated are rivals, since a "
+                "statement of the book's own that is wrong is mended and not corrected"
+            )
+        names = [*(rivals or {}), *runs]
+        if clash := [name for name in names if name in truths or names.count(name) > 1]:
+            raise ValueError(
+                f"{self.id}: a rival is called {clash[0]!r}; accepted are names of one rival each, "
+                f"other than {', '.join(truths)}"
+            )
+        if len(given) + len(names) < 2:
+            raise Inconclusive(
+                f"{self.id}: a single candidate is no contest; accepted is a check with a rival"
+            )
+        return {role: truths[role] for role in given} | dict(rivals or {})
 
-    def _interval(self, name, span):
-        low, high = np.broadcast_to(span, 2)
-        _no_nan(self.id, name, low, high)
-        if low > high:
-            raise ValueError(f"{self.id}: {name} is the interval {low:g} to {high:g}; accepted are (low, high)")
-        return low, high
+    def _intervals(self, candidates, size):
+        """The candidates as intervals; refused is one that abuts a possible truth.
+
+        `size` is that of the values that are read: with it two ends are told from one.
+        """
+        spans = {}
+        for name, candidate in candidates.items():
+            low, high = np.broadcast_to(candidate, 2)
+            _no_nan(self.id, name, low, high)
+            if low > high:
+                raise ValueError(
+                    f"{self.id}: {name} is the interval {low:g} to {high:g}; accepted are "
+                    "intervals (low, high)"
+                )
+            spans[name] = low, high
+        for truth, other in itertools.combinations(spans, 2):
+            if truth in VERDICT and _abut(spans[truth], spans[other], size):
+                raise ValueError(
+                    f"{self.id}: {other} is {_span(spans[other])}, which begins where {truth}, "
+                    f"{_span(spans[truth])}, ends; accepted are near misses: a sharper statement "
+                    "that overlaps it, one that lies clear of it, or a run at other settings"
+                )
+        return spans
 
     def _settle(self, evidence, summary, results):
-        """Record the check if exactly one candidate survived, with certainty, and may be a truth."""
+        """Record the check if exactly one candidate survived, surely, and may be a truth."""
         standing = [name for name, (survives, _) in results.items() if survives is not False]
-        if len(standing) != 1 or results[standing[0]][0] is None or standing[0] not in VERDICT:
-            lines = "; ".join(f"{name}: {'survives' if survives else 'undecided' if survives is None else 'rejected'}, {how}"
-                              for name, (survives, how) in results.items())
-            raise Inconclusive(f"{self.id}: {evidence} leaves {len(standing)} candidates standing ({lines})")
-        survivor = standing[0]
-        self.checks.append({"evidence": evidence, "summary": summary, "survivor": survivor, "how": results[survivor][1],
-                            "rejected": {name: how for name, (_, how) in results.items() if name != survivor}})
+        alone = standing[0] if len(standing) == 1 else None
+        if alone not in VERDICT or results[alone][0] is None:
+            words = {True: "survives", False: "rejected", None: "undecided"}
+            lines = [
+                f"{name}: {words[survives]}, {how}" for name, (survives, how) in results.items()
+            ]
+            raise Inconclusive(
+                f"{self.id}: {evidence} leaves {len(standing)} candidates standing "
+                f"({'; '.join(lines)})"
+            )
+        rejected = {name: how for name, (_, how) in results.items() if name != alone}
+        self.checks.append(
+            Check(
+                evidence=evidence,
+                summary=summary,
+                survivor=alone,
+                how=results[alone][1],
+                rejected=rejected,
+            )
+        )
 
     def _generator(self, check):
         return np.random.default_rng([self.seed, *self.id.encode(), check])
 
     def _draws(self, candidates, distance):
-        """Number of draws at which a band of level ALPHA tells every possible truth from every other candidate."""
-        smallest = min(distance(a, b) for a, b in itertools.combinations(candidates, 2) if a in VERDICT or b in VERDICT)
+        """Number of draws at which a band of level ALPHA tells every truth from all others."""
+        pairs = itertools.combinations(candidates, 2)
+        smallest = min(distance(a, b) for a, b in pairs if a in VERDICT or b in VERDICT)
         n = 2 * math.log(2 / ALPHA) / smallest**2 if smallest > 0 else math.inf
         if not n <= MOST_DRAWS:
-            raise Inconclusive(f"{self.id}: two candidates are only {smallest:.3g} apart, which takes {n:.2g} draws; "
-                               f"accepted are {MOST_DRAWS:.2g}: outside the claim's domain, or couple the noise")
+            raise Inconclusive(
+                f"{self.id}: two candidates are only {smallest:.3g} apart, which takes {n:.2g} "
+                f"draws; accepted are {MOST_DRAWS:.2g}: outside the claim's domain, or couple the "
+                "noise"
+            )
+        # Two digits, so that another processor's rounding cannot move it.
         digits = 10 ** (len(str(int(n))) - 2)
-        return max(100, digits * math.ceil(n / digits))  # two digits, so that another processor's rounding cannot move it
+        return max(100, digits * math.ceil(n / digits))
 
     def _draw(self, sample, rng, size):
-        parts = [np.asarray(sample(rng, min(CHUNK, size - start))) for start in range(0, size, CHUNK)]
+        starts = range(0, size, CHUNK)
+        parts = [np.asarray(sample(rng, min(CHUNK, size - start))) for start in starts]
         draws = np.concatenate(parts)
         if draws.shape != (size,):
-            raise ValueError(f"{self.id}: the sample has shape {draws.shape}; accepted is ({size},)")
+            raise ValueError(
+                f"{self.id}: the sample's shape is {draws.shape}; accepted is ({size},)"
+            )
         _no_nan(self.id, "sample", draws)
         return draws
 
 
 def require(**parameters):
-    """Raise ValueError unless each parameter, given as `name=(value, low, high)`, is a number within its closed range.
+    """Raise ValueError unless each parameter, `name=(value, low, high)`, is a number in its range.
 
-    Where `low` is an integer, so must the value be. The cell behind the `parameters` cell of a chapter calls this.
+    Where `low` is an integer, so must the value be. The cell behind the `parameters` cell of a
+    chapter calls this.
     """
     for name, (value, low, high) in parameters.items():
         kind = int if isinstance(low, int) else (int, float)
         if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
-            raise ValueError(f"{name} is {value!r}; accepted are {'integers' if kind is int else 'numbers'} from {low} to {high}")
+            kinds = "integers" if kind is int else "numbers"
+            raise ValueError(f"{name} is {value!r}; accepted are {kinds} from {low} to {high}")
+
+
+def _abut(first, second, size):
+    """Whether one of two intervals begins where the other ends, up to SEPARATION of their size."""
+    if first[0] == first[1] and second[0] == second[1]:
+        return False  # two numbers
+    return any(
+        abs(end - start) <= SEPARATION * max(abs(end), abs(start), size)
+        for end, start in ((first[1], second[0]), (second[1], first[0]))
+        if math.isfinite(end) and math.isfinite(start)
+    )
 
 
 def _no_nan(id, name, *arrays):
@@ -251,8 +387,19 @@ def _no_nan(id, name, *arrays):
 def _real(array):
     array = np.asarray(array)
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"an array has dtype {array.dtype}; accepted are real numbers")
+        raise ValueError(f"an array's dtype is {array.dtype}; accepted are real numbers")
     return array.astype(float)
+
+
+def _positive(name, array):
+    array = np.asarray(array, float)
+    if not ((array > 0) & np.isfinite(array)).all():
+        raise ValueError(f"{name} is {array.min():g}; accepted are finite numbers > 0")
+    return array
+
+
+def _count(count, singular, plural):
+    return f"{count} {singular if count == 1 else plural}"
 
 
 def _span(span):
@@ -262,180 +409,36 @@ def _span(span):
 
 def _entries(value, candidate):
     """Pairs of entries of two expressions or two matrices of one shape."""
-    shapes = getattr(value, "shape", ()), getattr(candidate, "shape", ())
-    if shapes[0] != shapes[1]:
-        raise ValueError(f"shapes {shapes[0]} and {shapes[1]} differ; accepted is one shape for all candidates")
-    return list(zip(value, candidate)) if shapes[0] else [(value, candidate)]
-
-
-def _witness(difference, rng):
-    """A rational point, in words, at which the expression is certified not to be 0; None where none was found."""
-    import sympy
-
-    for _ in range(12):
-        whole = {s: _point(s, rng) for s in sorted((s for s in difference.free_symbols if s.is_integer), key=str)}
-        expression = difference.subs(whole).doit()  # sums have definite ends now
-        indexed = expression.atoms(sympy.Indexed)
-        labels = {entry.base.label for entry in indexed}
-        point = whole | {s: _point(s, rng) for s in sorted(indexed | (expression.free_symbols - labels), key=str)}
-        expression = expression.subs(point)
-        try:
-            ball = _ball(expression)
-        except (ValueError, ZeroDivisionError, TypeError, AttributeError, IndexError):
-            continue
-        if not ball.contains(0):  # false for a ball of NaN, which contains everything
-            at = ", ".join(f"{symbol} = {value}" for symbol, value in point.items())
-            return f"{float(ball.mid()):.2g}" + (f" at {at}" if 0 < len(point) <= 4 else " at a rational point" if point else "")
-    return None
-
-
-def _point(symbol, rng):
-    """A rational number that has the symbol's properties."""
-    import sympy
-
-    for _ in range(1000):
-        value = sympy.Rational(int(rng.integers(-20, 20)), 1 if symbol.is_integer else 7)
-        if all(getattr(value, f"is_{property}") is has for property, has in symbol.assumptions0.items()):
-            return value
-    raise ValueError(f"{symbol} is assumed to be {symbol.assumptions0}; no rational number n/7 from -3 to 3 was found to be that")
-
-
-def _ball(expression):
-    """Ball (`flint.arb`) that certainly holds the value of a constant sympy expression."""
-    import flint
-    import sympy
-
-    if expression.is_Rational:
-        return flint.arb(flint.fmpq(int(expression.p), int(expression.q)))
-    if expression is sympy.pi:
-        return flint.arb.pi()
-    if expression is sympy.E:
-        return flint.arb(1).exp()
-    balls = [_ball(a) for a in expression.args]
-    if expression.is_Add:
-        return sum(balls, flint.arb(0))
-    if expression.is_Mul:
-        return math.prod(balls, start=flint.arb(1))
-    if expression.is_Pow:
-        base, exponent = balls
-        if expression.exp is sympy.S.Half:
-            return base.sqrt()
-        return base ** int(expression.exp) if expression.exp.is_Integer else base**exponent
-    name = expression.func.__name__
-    if name not in {"Abs", "exp", "log", "sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "erf", "erfc", "gamma"}:
-        raise ValueError(f"no ball of {name}")
-    return abs(balls[0]) if name == "Abs" else getattr(balls[0], name)()
-
-
-def _bisect(margin, box, most_boxes):
-    """Whether the margin is positive on the whole box (None: undecided), and the number of boxes that took."""
-    import flint
-
-    todo, count = collections.deque([[(flint.arb(low), flint.arb(high)) for low, high in box]]), 0
-    while todo:
-        if count == most_boxes:
-            return None, count
-        sides, count = todo.popleft(), count + 1  # breadth first: a zero in one corner hides nothing elsewhere
-        if margin(*(low.union(high) for low, high in sides)) > 0:
-            continue
-        middles = [((low + high) / 2).mid() for low, high in sides]
-        if margin(*middles) <= 0:
-            return False, count
-        widest = max(range(len(sides)), key=lambda i: float((sides[i][1] - sides[i][0]).mid()))
-        low, high = sides[widest]
-        todo += [sides[:widest] + [half] + sides[widest + 1:] for half in ((low, middles[widest]), (middles[widest], high))]
-    return True, count
+    wanted, given = getattr(value, "shape", ()), getattr(candidate, "shape", ())
+    if wanted != given:
+        raise ValueError(f"a candidate's shape is {given}; accepted is the value's, {wanted}")
+    return list(zip(value, candidate, strict=True)) if wanted else [(value, candidate)]
 
 
 def _show(record):
-    """Show a claim's record to the reader as one block, and to programs as JSON."""
+    """Show a claim's record to the reader as one block, and to programs as JSON.
+
+    The link leads to the row of the ledger, on whatever page that stands: the book's build
+    completes it.
+    """
     from IPython.display import display
 
-    def line(check):
-        lost = "; ".join(f"{name} ({how})" for name, how in check["rejected"].items())
-        return f"{check['evidence']}, {check['summary']}: the {check['survivor']} statement survives ({check['how']}); rejected: {lost}"
-
-    def item(check):
-        lost = "; ".join(f"<i>{html.escape(name)}</i> ({html.escape(how)})" for name, how in check["rejected"].items())
-        return (f"<li><b>{check['evidence']}</b> {html.escape(check['summary'])}: the {check['survivor']} statement survives "
-                f"({html.escape(check['how'])})<br><small>rejected: {lost}</small></li>")
-
-    block = (f'<div class="claim claim-{record["verdict"]}"><p><a href="18_ledger.html#ledger-{record["id"]}">{record["id"]}</a> '
-             f'<strong>{record["verdict"]}</strong></p><ul>{"".join(map(item, record["checks"]))}</ul></div>')
-    text = "\n".join([f"{record['id']} {record['verdict']}", *(f"  {line(check)}" for check in record["checks"])])
-    display({MIME: record, "text/html": block, "text/plain": text}, raw=True)
-
-
-def read_claims(book):
-    """The papers and the claims of `claims.toml`: a pair of dicts. `book` is the folder of the chapters."""
-    table = tomllib.loads((pathlib.Path(book) / "claims.toml").read_text(encoding="utf-8"))
-    return table.pop("papers"), table
-
-
-def recorded(chapter):
-    """Records of the claims in a chapter's outputs, as the engine displayed them: a list of dicts."""
-    cells = json.loads(pathlib.Path(chapter).read_text(encoding="utf-8"))["cells"]
-    return [output["data"][MIME] for cell in cells for output in cell.get("outputs", ()) if MIME in output.get("data", {})]
-
-
-def statements(chapter):
-    """Statements of a chapter's theorem directives: a dict from label to text."""
-    cells = json.loads(pathlib.Path(chapter).read_text(encoding="utf-8"))["cells"]
-    prose = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    directive = r"^(?P<fence>:{3,}|`{3,})\{prf:\w+\}[^\n]*\n(?::\w+:[^\n]*\n)*?:label: (?P<label>\S+)\n(?::\w+:[^\n]*\n)*(?P<body>.*?)^(?P=fence)\s*$"
-    return {match["label"]: match["body"].strip() for match in re.finditer(directive, prose, re.M | re.S)}
-
-
-def ledger(book):
-    """The ledger, made from the recorded outputs and nothing else: a list of dicts, one a claim of `claims.toml`."""
-    papers, claims = read_claims(book)
-    found = {}
-    for chapter in sorted(pathlib.Path(book).glob("[0-9]*.ipynb")):
-        texts = statements(chapter)
-        for record in recorded(chapter):
-            found.setdefault(record["id"], []).append((chapter.stem, record, texts))
-    rows = []
-    for id, entry in claims.items():
-        records = found.get(id, [])
-        if len({chapter for chapter, _, _ in records}) > 1:
-            raise ClaimError(f"{id}: tested in more than one chapter: {sorted({chapter for chapter, _, _ in records})}")
-        if bool(records) == ("untested" in entry):
-            raise ClaimError(f"{id}: " + ("tested, but listed as untested" if records else "neither tested in a chapter nor listed as untested"))
-        chapter, texts = (records[0][0], records[0][2]) if records else (entry["chapter"], statements(pathlib.Path(book) / f"{entry['chapter']}.ipynb"))
-        checks = [check for _, record, _ in records for check in record["checks"]]
-        verdicts = [record["verdict"] for _, record, _ in records]
-        if id not in texts:
-            raise ClaimError(f"{id}: no statement; no theorem directive of {chapter} has it for a label")
-        rows.append({
-            "id": id,
-            "paper": papers[id[:2]]["title"],
-            "where": entry["where"],
-            "statement": texts[id],
-            "verdict": max(verdicts, key=list(VERDICT.values()).index) if verdicts else "untested",
-            "correction": texts.get(f"{id}-corrected", ""),
-            "evidence": [{"kind": check["evidence"], "summary": check["summary"]} for check in checks],
-            "rivals": sorted({name for check in checks for name in check["rejected"]} - set(VERDICT)),
-            "uses": entry.get("uses", []),
-            "chapter": chapter,
-            "anchor": id,
-        })
-    if unknown := set(found) - set(claims):
-        raise ClaimError(f"{sorted(unknown)}: tested in a chapter, but not listed in claims.toml")
-    return rows
-
-
-def rests_on(rows):
-    """For each claim the claims it uses, directly or not, that do not hold: a dict. Raises ClaimError where uses go round."""
-    by_id = {row["id"]: row for row in rows}
-    if unknown := {used for row in rows for used in row["uses"]} - set(by_id):
-        raise ClaimError(f"{sorted(unknown)}: used by a claim, but not listed in claims.toml")
-    seen = {}
-
-    def below(id, path):
-        if id in path:
-            raise ClaimError(f"{id}: its uses go round in a circle: {' → '.join([*path[path.index(id):], id])}")
-        if id not in seen:
-            seen[id] = set().union(*({used} | below(used, [*path, id]) for used in by_id[id]["uses"]))
-        return seen[id]
-
-    return {id: sorted(used for used in below(id, []) if by_id[used]["verdict"] != "holds") for id in by_id}
+    lines, items = [f"{record['id']} {record['verdict']}"], []
+    for check in record["checks"]:
+        evidence, summary, how = check["evidence"], check["summary"], check["how"]
+        words, rejected = SURVIVES[check["survivor"]], check["rejected"].items()
+        lost = "; ".join(f"{name} ({why})" for name, why in rejected)
+        lines.append(f"  {evidence}, {summary}: {words} ({how}); rejected: {lost}")
+        lost = "; ".join(
+            f"<i>{html.escape(name)}</i> ({html.escape(why)})" for name, why in rejected
+        )
+        items.append(
+            f"<li><b>{evidence}</b> {html.escape(summary)}: {words} ({html.escape(how)})<br>"
+            f"<small>rejected: {lost}</small></li>"
+        )
+    block = (
+        f'<div class="claim claim-{record["verdict"]}">'
+        f'<p><a href="#ledger-{record["id"]}">{record["id"]}</a> '
+        f"<strong>{record['verdict']}</strong></p><ul>{''.join(items)}</ul></div>"
+    )
+    display({MIME: record, "text/html": block, "text/plain": "\n".join(lines)}, raw=True)

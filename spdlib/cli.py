@@ -1,24 +1,34 @@
-"""The command line: `spdlib run` gives a chapter other parameters, `spdlib ledger` writes the ledger."""
+"""The command line: `spdlib run` reruns a chapter, `spdlib ledger` writes the ledger."""
 
 import argparse
+import contextlib
+import copy
 import csv
+import importlib.util
 import itertools
 import json
 import multiprocessing
 import os
 import pathlib
 import re
-import shutil
 import signal
 import sys
-import tempfile
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
-from .claims import ID, MIME, ClaimError, ledger
+from .ledger import ID, MIME, ClaimError, ledger, tally
 
-CLAIM = re.compile(rf"""\bclaim\(\s*["'](?P<id>{ID.pattern})["']\s*,\s*["'](?P<stated>\w+)["']""")
-SCALARS = {"int": int, "float": float, "str": str, "bool": lambda text: {"true": True, "false": False}[text.lower()]}
-LISTS = {"list": {int, float, str, bool}, "list[int]": {int}, "list[float]": {int, float}, "list[str]": {str}}
+CLAIM = re.compile(
+    rf"""\bclaim\(\s*["'](?P<id>{ID.pattern})["']\s*,\s*["'](?P<stated>\w+)["']"""
+)
+BOOLS = {"true": True, "false": False}
+SCALARS = {"int": int, "float": float, "str": str, "bool": lambda text: BOOLS[text.lower()]}
+LISTS = {
+    "list": {int, float, str, bool},
+    "list[int]": {int},
+    "list[float]": {int, float},
+    "list[str]": {str},
+}
+NEEDED = "ipykernel", "nbclient", "nbformat", "papermill"  # by `spdlib run`
 
 
 class UsageError(Exception):
@@ -26,13 +36,16 @@ class UsageError(Exception):
 
 
 def main(argv=None):
-    """Exit code: 0 all is as stated, 1 something is not, 2 the command was wrong and nothing was run."""
+    """Exit code: 0 all is as stated, 1 something is not, 2 it stopped before anything ran."""
     arguments = _parser().parse_args(argv)
     try:
         return arguments.command(arguments)
-    except (UsageError, ClaimError) as error:
+    except UsageError as error:
         print(f"spdlib: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UsageError) else 1
+        return 2
+    except (ClaimError, OSError) as error:
+        print(f"spdlib: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
 
@@ -40,49 +53,67 @@ def main(argv=None):
 def _parser():
     parser = argparse.ArgumentParser(prog="spdlib", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    run = commands.add_parser("run", help="run a chapter at other parameters and show every verdict")
+    run = commands.add_parser("run", help="run a chapter at other parameters, show every verdict")
     run.set_defaults(command=_run)
-    run.add_argument("chapter", metavar="CHAPTER", help="path, stem (05_sensitivity) or number (5)")
+    run.add_argument("chapter", metavar="CHAPTER",
+                     help="path, stem (05_sensitivity) or number (5)")
     run.add_argument("-p", dest="settings", action="append", default=[], metavar="NAME=VALUES",
                      help="a parameter; values with commas between them make a grid")
     run.add_argument("-o", dest="output", type=pathlib.Path, metavar="OUTDIR",
                      help="keep the executed notebooks and verdicts.csv here")
-    run.add_argument("-j", dest="jobs", type=int, default=os.cpu_count(), help="runs at a time (default: one a core)")
+    run.add_argument("-j", dest="jobs", type=int, default=os.cpu_count(),
+                     help="runs at a time (default: one a core)")
     write = commands.add_parser("ledger", help="write the ledger as JSON")
     write.set_defaults(command=_ledger)
-    write.add_argument("-o", dest="output", type=pathlib.Path, metavar="FILE", help="file (default: standard output)")
+    write.add_argument("-o", dest="output", type=pathlib.Path, metavar="FILE",
+                       help="file (default: standard output)")
     for command in run, write:
-        command.add_argument("--book", type=pathlib.Path, metavar="DIR", help="the folder that holds claims.toml")
+        command.add_argument("--book", type=pathlib.Path, metavar="DIR",
+                             help="the folder that holds claims.toml")
     return parser
 
 
 def _ledger(arguments):
-    rows = ledger(find_book(arguments.book))
+    book = find_book(arguments.book)
+    with accepting("DIR", book, "a folder whose chapters and claims.toml can be read"):
+        rows = ledger(book)
     text = json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
     if arguments.output:
-        arguments.output.write_text(text, encoding="utf-8")
+        with accepting("FILE", arguments.output, "a file that can be written"):
+            arguments.output.write_text(text, encoding="utf-8")
     else:
         sys.stdout.write(text)
-    verdicts = [row["verdict"] for row in rows]
-    words = {"hold": "holds", "corrected": "corrected", "fail": "fails", "untested": "untested"}
-    print(", ".join(f"{verdicts.count(verdict)} {word}" for word, verdict in words.items()), file=sys.stderr)
+    print(tally(rows), file=sys.stderr)
     return 0
 
 
 def _run(arguments):
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError("spdlib run needs the book's packages: pip install 'spdlib[book]' "
+                         f"(missing: {', '.join(missing)})")
     book, output = find_book(arguments.book), arguments.output and arguments.output.resolve()
     chapter = find_chapter(book, arguments.chapter)
-    grid = read_grid(chapter, arguments.settings)
+    with accepting("CHAPTER", arguments.chapter, "a notebook that can be read"):
+        grid = read_grid(chapter, arguments.settings)
     if arguments.jobs < 1:
-        raise UsageError(f"JOBS is {arguments.jobs}; accepted are numbers from 1")
+        raise UsageError(f"JOBS is {arguments.jobs}; accepted are integers ≥ 1")
+    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    for point in points:
+        message = refusal(chapter, point, book)
+        if message:
+            raise UsageError(message)
     if output and output.is_relative_to(book):
-        raise UsageError(f"OUTDIR is {str(output)!r}; accepted is a folder outside the book {str(book)!r}")
+        raise UsageError(f"OUTDIR is {str(output)!r}; accepted is a folder outside the book "
+                         f"{str(book)!r}")
     if output:
-        output.mkdir(parents=True, exist_ok=True)
-    points = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
+        with accepting("OUTDIR", output, "a folder that can be written"):
+            output.mkdir(parents=True, exist_ok=True)
+            open(output / "verdicts.csv", "a", encoding="utf-8").close()
     outcomes = run_points(chapter, book, points, output, arguments.jobs)
     table = [["run", *grid, "claim", "stated", "verdict", "message"]]
-    table += [[number, *point.values(), *row] for number, point in enumerate(points, 1) for row in outcomes[number]]
+    for number, point in enumerate(points, 1):
+        table += [[number, *point.values(), *row] for row in outcomes[number]]
     print(aligned(table))
     if output:
         with open(output / "verdicts.csv", "w", encoding="utf-8", newline="") as file:
@@ -90,32 +121,49 @@ def _run(arguments):
     return int(not all(map(as_stated, itertools.chain(*outcomes.values()))))
 
 
+@contextlib.contextmanager
+def accepting(name, value, accepted):
+    """A usage error in place of that of a file that cannot be read or written."""
+    try:
+        yield
+    except (OSError, ValueError) as error:  # of text, JSON and TOML they are ValueErrors
+        reason = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
+        message = f"{name} is {str(value)!r}; accepted is {accepted}: {reason}"
+        raise UsageError(message) from None
+
+
 def find_book(given=None):
-    """The chapters' folder: where claims.toml is, or book/claims.toml, in `given` or else nearest upward from here."""
+    """The chapters' folder: that of claims.toml, in `given` or else nearest upward from here."""
     here = pathlib.Path(given or ".").resolve()
     for folder in [here] if given else [here, *here.parents]:
         for book in folder, folder / "book":
             if (book / "claims.toml").is_file():
                 return book
-    raise UsageError(f"{here} {'holds' if given else 'and the folders above it hold'} neither claims.toml nor "
-                     "book/claims.toml; --book DIR names the book's folder")
+    where = "holds" if given else "and the folders above it hold"
+    raise UsageError(f"{here} {where} neither claims.toml nor book/claims.toml; "
+                     "--book DIR names the book's folder")
 
 
 def find_chapter(book, name):
     """The chapter that a path, a stem or a number names."""
-    paths = book.glob(f"{int(name):02}_*.ipynb") if name.isdecimal() else [pathlib.Path(name), book / f"{name}.ipynb"]
+    if name.isdecimal():
+        paths = book.glob(f"{int(name):02}_*.ipynb")
+    else:
+        paths = [pathlib.Path(name), book / f"{name}.ipynb"]
     found = [path.resolve() for path in paths if path.suffix == ".ipynb" and path.is_file()]
     if len(found) != 1:
         stems = ", ".join(sorted(path.stem for path in book.glob("[0-9]*.ipynb")))
-        raise UsageError(f"CHAPTER is {name!r}; accepted are a path, the number or the name of one of: {stems}")
+        raise UsageError(f"CHAPTER is {name!r}; accepted are a path, the number or the name "
+                         f"of one of: {stems}")
     return found[0]
 
 
 def read_grid(chapter, settings):
-    """Values of every parameter that `settings` ("name=value,value") name, a dict from name to list."""
+    """Values of every parameter that `settings` ("name=value,value") name: name to list."""
     import papermill
 
-    declared = {name: list(parameter.values()) for name, parameter in papermill.inspect_notebook(chapter).items()}
+    inspected = papermill.inspect_notebook(chapter)
+    declared = {name: list(parameter.values()) for name, parameter in inspected.items()}
     grid = {}
     try:
         for setting in settings:
@@ -123,9 +171,11 @@ def read_grid(chapter, settings):
             if not equals:
                 raise UsageError(f"-p is {setting!r}; accepted is NAME=VALUES")
             if name in grid:
-                raise UsageError(f"{name} is given again, as {text!r}; accepted is once, with commas between values")
+                raise UsageError(f"{name} is given again, as {text!r}; accepted is once, "
+                                 "with commas between values")
             if name not in declared:
-                raise UsageError(f"{name} (given as {text!r}) is no parameter; accepted are {', '.join(declared)}")
+                raise UsageError(f"{name} (given as {text!r}) is no parameter; "
+                                 f"accepted are {', '.join(declared)}")
             grid[name] = read_values(name, declared[name][1], text)
     except UsageError as error:
         listing = aligned([["name", "type", "default", "help"], *declared.values()])
@@ -136,73 +186,168 @@ def read_grid(chapter, settings):
 def read_values(name, kind, text):
     """Values of the declared type `kind`, between which there are commas: a list."""
     if kind not in SCALARS | LISTS:
-        raise UsageError(f"{name} is declared as {kind}; accepted are the types {', '.join(SCALARS | LISTS)}")
+        raise UsageError(f"{name} is declared as {kind}; "
+                         f"accepted are the types {', '.join(SCALARS | LISTS)}")
     try:
         if kind in SCALARS:
             return [SCALARS[kind](value) for value in text.split(",")]
         values = json.loads(f"[{text}]")
-        if values and all(isinstance(value, list) and {*map(type, value)} <= LISTS[kind] for value in values):
+        lists = [value for value in values if isinstance(value, list)]
+        if values == lists != [] and all({*map(type, value)} <= LISTS[kind] for value in lists):
             return values
     except (ValueError, KeyError):
         pass
-    form = {"bool": "true or false"}.get(kind, kind if kind in SCALARS else f"{kind} as JSON, such as [2, 5]")
-    raise UsageError(f"{name} is {text!r}; accepted is {form}, or several of these with commas between them")
+    form = f"{kind} as JSON, such as [2, 5]" if kind in LISTS else kind
+    form = "true or false" if kind == "bool" else form
+    raise UsageError(f"{name} is {text!r}; accepted is {form}, "
+                     "or several of these with commas between them")
+
+
+def refusal(chapter, parameters, book):
+    """What the chapter's validating cell, run here, says against the parameters; None if nothing.
+
+    Only a ValueError is a refusal. Anything else that goes wrong in the cell shows in the run.
+    """
+    import nbformat
+
+    cells = [cell for cell in nbformat.read(chapter, 4).cells if cell.cell_type == "code"]
+    first = parameters_cell(cells)
+    if first is None:
+        return None
+    variables = {}
+    with contextlib.chdir(book):
+        try:
+            exec(cells[first].source, variables)
+            variables |= parameters
+            exec(cells[first + 1].source, variables)
+        except ValueError as error:
+            return str(error)
+        except Exception:
+            pass
+    return None
 
 
 def run_points(chapter, book, points, output, jobs):
-    """Outcomes of the chapter at each point, a dict from the number of the run; a line of progress for each."""
+    """Outcomes of the chapter at each point, by the number of the run; a line of progress each."""
     outcomes, runs = {}, {}
     pool = ProcessPoolExecutor(min(jobs, len(points)), multiprocessing.get_context("spawn"),
-                               signal.signal, (signal.SIGINT, signal.SIG_DFL))  # Ctrl-C ends a run at once
-    with tempfile.TemporaryDirectory() as scratch:
-        try:
-            for number, point in enumerate(points, 1):
-                executed = pathlib.Path(scratch, f"{chapter.stem}.{number}.ipynb")
-                runs[pool.submit(run_point, chapter, book, point, executed, output)] = number
-            for done in as_completed(runs):
-                number = runs[done]
-                outcomes[number] = done.result()
-                settings = "".join(f" {name}={value}" for name, value in points[number - 1].items())
-                good = sum(map(as_stated, outcomes[number]))
-                print(f"{len(outcomes)} of {len(points)} done, run {number}{settings}: {good} as stated, "
-                      f"{len(outcomes[number]) - good} not", file=sys.stderr, flush=True)
-        finally:
-            pool.shutdown(cancel_futures=True)
+                               # so that Ctrl-C ends a run at once
+                               signal.signal, (signal.SIGINT, signal.SIG_DFL))
+    try:
+        for number, point in enumerate(points, 1):
+            runs[pool.submit(run_point, chapter, book, point, output, number)] = number
+        for done in as_completed(runs):
+            number = runs[done]
+            outcomes[number] = done.result()
+            settings = "".join(f" {name}={value}" for name, value in points[number - 1].items())
+            good = sum(map(as_stated, outcomes[number]))
+            print(f"{len(outcomes)} of {len(points)} done, run {number}{settings}: "
+                  f"{good} as stated, {len(outcomes[number]) - good} not",
+                  file=sys.stderr, flush=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
     return outcomes
 
 
-def run_point(chapter, book, point, executed, output):
-    """Outcomes of one run by this interpreter; the notebook `executed` is copied to the folder `output`, if any."""
+def run_point(chapter, book, point, output, number):
+    """Outcomes of one run of the chapter; the executed notebook is kept in the folder `output`."""
     import nbformat
-    import papermill
-    from nbclient.exceptions import DeadKernelError
-    from traitlets.config import Config
 
-    own_kernels = os.path.join(sys.prefix, "share", "jupyter")  # they come before any other kernel called python3
-    os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [own_kernels, os.environ.get("JUPYTER_PATH")]))
-    os.environ["OMP_NUM_THREADS"] = "1"
-    encrypted = Config(KernelManager={"transport_encryption": "auto"})  # without it, every kernel warns on stderr
-    died = []
-    nbformat.write(run_on_after_validation(nbformat.read(chapter, 4)), executed)
-    try:
-        papermill.execute_notebook(executed, executed, point, cwd=book, progress_bar=False, config=encrypted)
-    except papermill.PapermillExecutionError:
-        pass  # the outputs, which are saved, say more
-    except DeadKernelError as error:
-        died = [("", "", "error", f"DeadKernelError: {error}")]
+    executed = execute(chapter, point, book=book, run_on=True)
     if output:
-        shutil.copy(executed, output)
-    cells = nbformat.read(executed, 4).cells
-    return [row for cell in cells if cell.cell_type == "code" for row in cell_outcomes(cell)] + died
+        nbformat.write(executed, output / f"{chapter.stem}.{number}.ipynb")
+    cells = [cell for cell in executed.cells if cell.cell_type == "code"]
+    return [row for cell in cells for row in cell_outcomes(cell)]
+
+
+def execute(notebook, parameters=None, *, book, env=None, run_on=False, until=None):
+    """The notebook (a path or a node), executed in the folder `book`: a new node.
+
+    The kernel is this interpreter's. The run stops at the first error, which stands among the
+    outputs of its cell, as does the death of the kernel. With `run_on` it runs on after errors,
+    except up to the validating cell. With `until`, the id of a claim, it ends with the last
+    cell that holds this claim. `env` is added to the environment of the kernel.
+    """
+    import nbclient
+    import nbformat
+    from jupyter_client import AsyncKernelManager
+    from jupyter_client.kernelspec import KernelSpecManager
+    from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+    if not isinstance(notebook, nbformat.NotebookNode):
+        notebook = nbformat.read(notebook, as_version=4)
+    notebook = copy.deepcopy(notebook)
+    if until is not None:
+        notebook.cells = cells_until(notebook.cells, until)
+    if run_on:
+        run_on_after_validation(notebook)
+    if parameters:
+        notebook = with_parameters(notebook, parameters)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+
+    started = []
+    kernel = AsyncKernelManager(
+        kernel_name="python3",
+        kernel_spec_manager=KernelSpecManager(kernel_dirs=[]),  # this interpreter, no other python3
+        transport_encryption="auto",  # without it, every kernel warns on stderr
+    )
+    client = nbclient.NotebookClient(
+        notebook,
+        kernel,
+        timeout=None,
+        record_timing=False,
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(book)}},
+        on_cell_start=lambda cell, cell_index: started.append(cell),
+    )
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | (env or {})
+    try:
+        client.execute(env=environment, cleanup_kc=True)
+    except CellExecutionError:
+        pass  # the outputs say more
+    except DeadKernelError as error:
+        death = nbformat.v4.new_output(
+            "error", ename="DeadKernelError", evalue=str(error), traceback=[]
+        )
+        started[-1].outputs.append(death)
+    return notebook
+
+
+def cells_until(cells, claim):
+    """The cells up to the last one that holds the claim, this one included."""
+    for number in range(len(cells), 0, -1):
+        cell = cells[number - 1]
+        if cell.cell_type == "code" and claim in [m["id"] for m in CLAIM.finditer(cell.source)]:
+            return cells[:number]
+    raise ValueError(f"until is {claim!r}; accepted are the claims that the notebook holds")
+
+
+def with_parameters(notebook, parameters):
+    """The notebook with a cell after that of the parameters, as papermill puts it in."""
+    from papermill.iorw import load_notebook_node
+    from papermill.parameterize import parameterize_notebook
+
+    return parameterize_notebook(
+        load_notebook_node(notebook), parameters, kernel_name="python3", language="python"
+    )
+
+
+def parameters_cell(cells):
+    """The place of the cell of parameters among code cells; the validating one comes next."""
+    for place, cell in enumerate(cells):
+        if "parameters" in cell.metadata.get("tags", []):
+            return place
+    return None
 
 
 def run_on_after_validation(notebook):
-    """The notebook, run on after an error, except up to the validating cell, the one after the parameters."""
+    """Let the notebook run on after errors, except up to its validating cell."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    parameters = next((i for i, cell in enumerate(cells) if "parameters" in cell.metadata.get("tags", [])), -1)
-    for cell in cells[parameters + 2:]:
+    first = parameters_cell(cells)
+    for cell in cells if first is None else cells[first + 2 :]:
         cell.metadata.setdefault("tags", []).append("raises-exception")
-    return notebook
 
 
 def cell_outcomes(cell):
@@ -212,13 +357,16 @@ def cell_outcomes(cell):
     error = next((output for output in cell.outputs if output.output_type == "error"), None)
     if error is None:
         return rows
-    unreached = {match["id"]: match["stated"] for match in CLAIM.finditer(cell.source)}
-    unreached = {id: stated for id, stated in unreached.items() if id not in {row[0] for row in rows}}
+    reached = {row[0] for row in rows}
+    unlike = {row[0] for row in rows if not as_stated(row)}
+    found = CLAIM.finditer(cell.source)
+    unreached = {match["id"]: match["stated"] for match in found if match["id"] not in reached}
     named = ID.match(error.evalue) if error.ename in ("Inconclusive", "VerdictDiffers") else None
     id = named[0] if named else next(iter(unreached), "")
-    if error.ename != "VerdictDiffers" or id not in {row[0] for row in rows if not as_stated(row)}:
+    if error.ename != "VerdictDiffers" or id not in unlike:
         verdict = "inconclusive" if error.ename == "Inconclusive" else "error"
-        rows.append((id, unreached.pop(id, ""), verdict, f"{error.ename}: {error.evalue}".splitlines()[0]))
+        message = f"{error.ename}: {error.evalue}".splitlines()[0]
+        rows.append((id, unreached.pop(id, ""), verdict, message))
     return rows + [(id, stated, "error", "not reached") for id, stated in unreached.items()]
 
 
@@ -229,5 +377,8 @@ def as_stated(row):
 
 def aligned(table):
     """Rows of a table as lines with aligned columns."""
-    widths = [max(len(str(row[i])) for row in table) for i in range(len(table[0]))]
-    return "\n".join("  ".join(str(entry).ljust(width) for entry, width in zip(row, widths)).rstrip() for row in table)
+    texts = [[str(entry) for entry in row] for row in table]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    lines = [[entry.ljust(width) for entry, width in zip(row, widths, strict=True)]
+             for row in texts]
+    return "\n".join("  ".join(line).rstrip() for line in lines)

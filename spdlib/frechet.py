@@ -109,7 +109,7 @@ class FrechetMean:
 
     @functools.cached_property
     def step(self):
-        """The step from the centre to the mean, shape `(dim,)`: not private.
+        """The step from the centre to the mean, shape `(dim,)`. It is not private.
 
         ValueError for a bad record.
         """
@@ -221,8 +221,8 @@ class PrivateFrechetMean:
         mechanism = make(query, self.epsilon, self.delta)
         step = project_to_ball(mechanism.answer(query, rng), query.radius)
         space, center = query.space, query.center
-        self.mean_ = space.exp(center, space.within_reach(center, step))
         self.log_mean_ = space.coordinates(center) + step
+        self.mean_ = space.exp(center, space.within_reach(center, step))
         self.mechanism_ = mechanism
         self.privacy_ = (
             f"({self.epsilon}, {self.delta})-differentially private when one of n = {query.n} "

@@ -57,7 +57,18 @@ class _Flat:
 
 
 class LogEuclidean(_Flat):
-    """SPD matrices of size k under the log-Euclidean metric (Sec. 3), shape `(..., k, k)`."""
+    """SPD matrices under the log-Euclidean metric (Sec. 3), points of shape `(..., k, k)`.
+
+    Parameters
+    ----------
+    k : int
+        Size of the matrices.
+
+    Attributes
+    ----------
+    dim : int
+        k(k+1)/2.
+    """
 
     def coordinates(self, X):
         """`vecd(logm(X))`, shape `(..., dim)`."""
@@ -78,18 +89,29 @@ class LogEuclidean(_Flat):
         """
         start = self.coordinates(M)
         before, after = (np.linalg.eigvalsh(invvecd(y)) for y in (start, start + v))
-        limits = [(before[-1], after[-1], LOG_MAX), (-before[0], -after[0], -LOG_MIN),
-                  (before[-1] - before[0], after[-1] - after[0], widest_spread(self.k))]
-        part = 1.0
-        for here, there, most in limits:
-            most -= 1e-6  # by far more than the rounding of eigenvalues of this size
-            if there > most:
-                part = min(part, (most - here) / (there - here)) if here < most else 0.0
-        return v * part
+        here = np.array([before[-1], -before[0], before[-1] - before[0]])
+        there = np.array([after[-1], -after[0], after[-1] - after[0]])
+        most = np.array([LOG_MAX, -LOG_MIN, widest_spread(self.k)]) - 1e-9  # more than rounding
+        beyond = there > most
+        if not beyond.any():
+            return v
+        parts = (most - here)[beyond] / (there - here)[beyond]
+        return v * max(parts.min(), 0)
 
 
 class Euclidean(_Flat):
-    """Symmetric matrices of size k under the Frobenius distance, shape `(..., k, k)`."""
+    """Symmetric matrices under the Frobenius distance, points of shape `(..., k, k)`.
+
+    Parameters
+    ----------
+    k : int
+        Size of the matrices.
+
+    Attributes
+    ----------
+    dim : int
+        k(k+1)/2.
+    """
 
     def coordinates(self, X):
         """`vecd(X)`, shape `(..., dim)`."""

@@ -39,7 +39,17 @@ DIVIDES = 26  # the size from which LAPACK divides and conquers, on threads of B
 
 
 def logm(X):
-    """Matrix logarithm of SPD matrices, shape `(..., k, k)`.
+    """Matrix logarithm.
+
+    Parameters
+    ----------
+    X : array of shape (..., k, k)
+        SPD matrices.
+
+    Returns
+    -------
+    array of shape (..., k, k)
+        Symmetric matrices.
 
     Raises
     ------
@@ -56,7 +66,17 @@ def logm(X):
 
 
 def expm(S):
-    """Matrix exponential of symmetric matrices, shape `(..., k, k)`, SPD.
+    """Matrix exponential, the inverse of `logm`.
+
+    Parameters
+    ----------
+    S : array of shape (..., k, k)
+        Symmetric matrices; differences from the transpose are measured against 1, too.
+
+    Returns
+    -------
+    array of shape (..., k, k)
+        SPD matrices.
 
     Raises
     ------
@@ -72,9 +92,24 @@ def expm(S):
 
 
 def powm(X, a):
-    """Real power `a` of SPD matrices, shape `(..., k, k)`.
+    """Real power of SPD matrices.
 
-    ValueError where `X` is not SPD, or the power is none that float64 can hold.
+    Parameters
+    ----------
+    X : array of shape (..., k, k)
+        SPD matrices.
+    a : float
+        The exponent.
+
+    Returns
+    -------
+    array of shape (..., k, k)
+        SPD matrices.
+
+    Raises
+    ------
+    ValueError
+        Where a matrix is not SPD, or its power is none that float64 can hold as one.
     """
     a, X = number(a, "a", -HUGE, HUGE, "finite numbers"), array(X, "X")
     A = _symmetric(X, "X")
@@ -86,10 +121,25 @@ def powm(X, a):
 
 
 def vecd(S):
-    """Coordinates of symmetric matrices, shape `(..., d)`.
+    """Coordinates of symmetric matrices (eq. 8).
 
     The diagonal comes first, then √2 times the strict upper triangle by rows. The √2 makes it an
-    isometry: `norm(vecd(S)) == norm(S, "fro")` (Lemma A.1, eq. 8).
+    isometry: `norm(vecd(S)) == norm(S, "fro")` (Lemma A.1).
+
+    Parameters
+    ----------
+    S : array of shape (..., k, k)
+        Symmetric matrices.
+
+    Returns
+    -------
+    array of shape (..., d)
+        With d = k(k+1)/2.
+
+    Raises
+    ------
+    ValueError
+        Where a matrix is not symmetric.
 
     Examples
     --------
@@ -106,7 +156,23 @@ def vecd(S):
 
 
 def invvecd(y):
-    """Symmetric matrices with coordinates `y`, shape `(..., k, k)`; the inverse of `vecd`."""
+    """Symmetric matrices with given coordinates, the inverse of `vecd`.
+
+    Parameters
+    ----------
+    y : array of shape (..., d)
+        With d = k(k+1)/2.
+
+    Returns
+    -------
+    array of shape (..., k, k)
+        Symmetric to the last bit.
+
+    Raises
+    ------
+    ValueError
+        For coordinates that are not finite, or a d that is not k(k+1)/2.
+    """
     y = finite(y, "y")
     k = matrix_size(y.shape[-1] if y.ndim else 0)
     rows, columns = np.triu_indices(k, 1)
@@ -153,9 +219,21 @@ def odot(a, X):
 
 
 def distance_logeuclid(X, Y):
-    """Log-Euclidean distance `‖Logm X − Logm Y‖_F` (eq. 6), shape `(...)`.
+    """Log-Euclidean distance `‖Logm X − Logm Y‖_F` (eq. 6).
 
-    ValueError where a matrix is not SPD.
+    Parameters
+    ----------
+    X, Y : arrays of shape (..., k, k)
+        SPD matrices.
+
+    Returns
+    -------
+    array of shape (...)
+
+    Raises
+    ------
+    ValueError
+        Where a matrix is not SPD.
     """
     return np.linalg.norm(logm(X) - _logm(Y, "Y"), axis=(-2, -1))
 
@@ -181,9 +259,8 @@ def mean_logeuclid(X):
     X = array(X, "X")
     if X.ndim < 3 or X.shape[-3] == 0:
         raise ValueError(f"X has shape {X.shape}; accepted is (..., n, k, k) with n ≥ 1")
-    with _calm_blas(X.shape[-1]):  # over both steps: threads, once awake, slow the next call
-        L = logm(X)
-        return expm(_sum(L) / L.shape[-3])
+    L = logm(X)
+    return expm(_sum(L) / L.shape[-3])
 
 
 def ball_from_bounds(low, high, k):
@@ -222,11 +299,27 @@ def ball_from_bounds(low, high, k):
 
 
 def random_spd(n, k, r, rng):
-    """Random SPD matrices as in Sec. 6.1, shape `(n, k, k)`.
+    """Random SPD matrices as in Sec. 6.1.
 
     Their eigenvalues are uniform in `[exp(-r), exp(r)]`, their eigenvectors those of a Haar
-    rotation, so they lie within log-Euclidean distance `√k r` of the identity. `rng` is a
-    `numpy.random.Generator` or a seed.
+    rotation, so they lie within log-Euclidean distance `√k r` of the identity.
+
+    Parameters
+    ----------
+    n, k : int
+        Number and size of the matrices.
+    r : float
+        At least 0.
+    rng : Generator, int or None
+
+    Returns
+    -------
+    array of shape (n, k, k)
+
+    Raises
+    ------
+    ValueError
+        For an argument that is out of its range.
     """
     n, k, rng = integer(n, "n", 0), integer(k, "k", 1), generator(rng)
     r = number(r, "r", 0, LOG_MAX, f"numbers from 0 to {LOG_MAX:.1f}")
@@ -295,14 +388,19 @@ def _spectral(function, A):
             result[block] = _compose(function(eigenvalues), V)
 
     size, threads = _block(k)
-    with _calm_blas(k) if len(A) > size else contextlib.nullcontext():
+    with _calm_blas(len(A), k):
         blockwise(compute, len(A), size, threads)
     return result.reshape(batch + (k, k)), low.reshape(batch), high.reshape(batch)
 
 
-def _calm_blas(k):
-    """Context in which BLAS starts no threads on matrices of a size where it would start some."""
-    return one_blas_thread() if k >= DIVIDES else contextlib.nullcontext()
+def _calm_blas(n, k):
+    """Context in which BLAS starts no threads where they cost time.
+
+    Once awake, even for one small matrix, they go on spinning and slow the call that comes next.
+    On a single matrix of size 256 or more they are worth it.
+    """
+    costly = k >= DIVIDES and (n > 1 or k < 256)
+    return one_blas_thread() if costly else contextlib.nullcontext()
 
 
 def _block(k):

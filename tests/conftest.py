@@ -1,12 +1,11 @@
-"""What the tests of the book share: where it stands, and how a chapter is run elsewhere."""
+"""What the tests of the book share: where it stands, how a chapter is run, and what runs first."""
 
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
+
+from spdlib.cli import execute
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CHAPTERS = sorted((ROOT / "book").glob("[0-9]*.ipynb"))
@@ -19,18 +18,28 @@ def cells_of(chapter):
 
 
 @pytest.fixture
-def run_chapter(tmp_path):
-    """Run a chapter with papermill, which stops at the first error: (name, message) of that error, or None."""
+def run_chapter():
+    """Run a chapter up to its first error: (name, message) of that error, or None."""
 
     def run(chapter, parameters=None, library=ROOT):
-        output = tmp_path / "executed.ipynb"
-        options = [word for name, value in (parameters or {}).items() for word in ("-p", name, str(value))]
-        environment = os.environ | {"PYTHONPATH": str(library), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run([sys.executable, "-m", "papermill", "--cwd", ROOT / "book", chapter, output, "--no-progress-bar", *options],
-                              env=environment, capture_output=True, text=True)
-        errors = [(out["ename"], out["evalue"]) for cell in cells_of(output) if cell["cell_type"] == "code"
-                  for out in cell["outputs"] if out["output_type"] == "error"]
-        assert bool(errors) == bool(done.returncode), done.stderr
-        return errors[0] if errors else None
+        environment = {"PYTHONPATH": str(library), "PYTHONDONTWRITEBYTECODE": "1"}
+        executed = execute(chapter, parameters, book=ROOT / "book", env=environment)
+        for cell in executed.cells:
+            for output in cell.get("outputs", ()):
+                if output.output_type == "error":
+                    return output.ename, output.evalue
+        return None
 
     return run
+
+
+def pytest_collection_modifyitems(items):
+    """Slow tests go first, those of the largest chapters before all, so that none is left over."""
+
+    def place(item):
+        if item.get_closest_marker("slow") is None:
+            return 0
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        return -1 - (parameters["chapter"].stat().st_size if "chapter" in parameters else 0)
+
+    items.sort(key=place)

@@ -6,7 +6,16 @@ import re
 import pytest
 from conftest import CHAPTERS, ROOT, cells_of
 
-from spdlib.claims import ID, ledger, read_claims, recorded, rests_on, statements
+from spdlib.ledger import (
+    ID,
+    OWN,
+    READINGS,
+    ledger,
+    read_claims,
+    recorded,
+    rests_on,
+    statements,
+)
 
 BOOK = ROOT / "book"
 TAGS = {"parameters", "hide-input", "nbval-ignore-output"}
@@ -23,14 +32,17 @@ def test_is_recorded_in_one_clean_run(chapter):
     cells = code_cells(chapter)
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
     outputs = [output for cell in cells for output in cell["outputs"]]
-    assert not [output for output in outputs if output["output_type"] == "error" or output.get("name") == "stderr"]
-    assert not [cell for cell in cells if "execution" in cell["metadata"]], "timestamps are recorded"
+    assert not [output for output in outputs if output["output_type"] == "error"]
+    assert not [output for output in outputs if output.get("name") == "stderr"]
+    timed = [cell for cell in cells if "execution" in cell["metadata"]]
+    assert not timed, "timestamps are recorded"
 
 
 @each_chapter
 def test_has_only_known_tags(chapter):
     assert {tag for cell in cells_of(chapter) for tag in cell["metadata"].get("tags", ())} <= TAGS
-    assert "# NBVAL" not in "".join(cell["source"] for cell in code_cells(chapter)), "markers are given as tags"
+    source = "".join(cell["source"] for cell in code_cells(chapter))
+    assert "# NBVAL" not in source, "markers are given as tags"
 
 
 @each_chapter
@@ -41,8 +53,10 @@ def test_validates_its_parameters_first(chapter):
     lines = [line for line in first["source"].splitlines() if line.strip()]
     assert all(re.fullmatch(r"\w+: \w+ = [^=#]+  # [^=]+", line) for line in lines), lines
     names = {line.split(":")[0] for line in lines}
-    refused = re.findall(r'ValueError\(f"(\w+) is ', second["source"])  # a parameter that is no number has its own test
-    assert names <= {*re.findall(r"\b(\w+)=\(", second["source"]), *refused}, "a parameter is not validated"
+    # A parameter that is no number has its own test.
+    refused = re.findall(r'ValueError\(f"(\w+) is ', second["source"])
+    validated = {*re.findall(r"\b(\w+)=\(", second["source"]), *refused}
+    assert names <= validated, "a parameter is not validated"
 
 
 @each_chapter
@@ -50,8 +64,10 @@ def test_every_figure_has_caption_alt_text_and_a_printed_digest(chapter):
     for cell in code_cells(chapter):
         if any("image/png" in output.get("data", {}) for output in cell["outputs"]):
             shown = cell["metadata"]["mystnb"]
-            assert shown["figure"]["caption"] and shown["figure"]["name"].startswith("fig-") and shown["image"]["alt"]
-            assert any(output.get("name") == "stdout" for output in cell["outputs"]), "nbval does not compare images"
+            assert shown["figure"]["caption"] and shown["image"]["alt"]
+            assert shown["figure"]["name"].startswith("fig-")
+            printed = [output for output in cell["outputs"] if output.get("name") == "stdout"]
+            assert printed, "nbval does not compare images"
 
 
 @each_chapter
@@ -70,7 +86,8 @@ def test_states_each_claim_that_it_tests_and_tests_each_that_it_states(chapter):
 
 @each_chapter
 def test_verdicts_stated_are_those_computed(chapter):
-    in_source = re.findall(r'claim\("([A-Z]+-\d+)", "(\w+)", seed\)', "\n".join(cell["source"] for cell in code_cells(chapter)))
+    source = "\n".join(cell["source"] for cell in code_cells(chapter))
+    in_source = re.findall(r'claim\("([A-Z]+-\d+)", "(\w+)", seed\)', source)
     assert in_source == [(record["id"], record["verdict"]) for record in recorded(chapter)]
 
 
@@ -83,13 +100,29 @@ def test_every_claim_listed_is_known_and_is_in_the_ledger():
 
 def test_entries_have_what_they_need_and_nothing_misspelt():
     for id, entry in CLAIMS.items():
-        assert {"where", "domain"} <= set(entry) <= {"where", "domain", "uses", "criterion", "untested", "command", "chapter"}, id
+        needed = {"where", "domain"} | ({"reading"} if not id.startswith(OWN) else set())
+        allowed = needed | {"uses", "criterion", "untested", "command", "chapter"}
+        assert needed <= set(entry) <= allowed, id
+        assert entry.get("reading", "clear") in READINGS, id
         assert ("untested" in entry) == ("command" in entry) == ("chapter" in entry), id
 
 
 def test_a_corrected_claim_states_its_correction():
     for row in ledger(BOOK):
         assert bool(row["correction"]) == (row["verdict"] == "corrected"), row["id"]
+
+
+def test_a_claim_that_fails_states_what_was_measured():
+    for row in ledger(BOOK):
+        assert bool(row["measured"]) == (row["verdict"] == "fails"), row["id"]
+
+
+@each_chapter
+def test_the_books_own_claims_are_stated_and_all_others_printed(chapter):
+    for record in recorded(chapter):
+        main = "stated" if record["id"].startswith(OWN) else "printed"
+        roles = [{check["survivor"], *check["rejected"]} for check in record["checks"]]
+        assert any(main in names for names in roles), record["id"]
 
 
 def test_every_claim_has_evidence_with_a_rival():
@@ -114,7 +147,8 @@ def test_the_site_shows_the_ledger_of_the_recorded_outputs():
 
 
 def test_bibliography_keys_are_unique():
-    keys = re.findall(r"^@\w+\{([^,]+),", (BOOK / "references.bib").read_text(encoding="utf-8"), re.M)
+    references = (BOOK / "references.bib").read_text(encoding="utf-8")
+    keys = re.findall(r"^@\w+\{([^,]+),", references, re.M)
     assert keys and len(keys) == len(set(keys))
 
 

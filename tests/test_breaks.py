@@ -1,100 +1,209 @@
-"""The net is proved to catch: each deliberate fault of spdlib turns a chapter red, by a claim's own exception.
+"""The net is proved to catch: a claim's own exception catches each deliberate fault of spdlib."""
 
-`SPDLIB_BREAKS=all` runs every fault against every chapter and writes who caught it to `_build/breaks.csv`.
-"""
-
-import csv
+import ast
+import json
 import os
-import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
+import nbformat
 import pytest
 from conftest import CHAPTERS, ROOT
 
-# name: (module, what stands there, what the fault makes of it, chapter that catches it, claim that catches it)
-BREAKS = {
-    "√2 dropped from vecd": ("spd", "math.sqrt(2) * S[..., rows, columns]", "S[..., rows, columns]", "01", "TG-05"),
-    "logarithm to the base 2": ("spd", "_spectral(np.log, X,", "_spectral(np.log2, X,", "01", "TG-01"),
-    "⊖ is ⊕": ("spd", 'expm(logm(X) - _logm(Y, "Y"))', 'expm(logm(X) + _logm(Y, "Y"))', "01", "TG-01"),
-    "√2 dropped from invvecd": ("spd", "= y[..., k:] / math.sqrt(2)", "= y[..., k:]", "02", "TG-10"),
-    "⊕ is a congruence": ("spd", 'expm(logm(X) + _logm(Y, "Y"))', "powm(X, 0.5) @ Y @ powm(X, 0.5)", "02", "TG-07"),
-    "mean over n − 1": ("spd", "expm(_sum(L) / L.shape[-3])", "expm(_sum(L) / max(L.shape[-3] - 1, 1))", "01", "TG-03"),
-    "σ halved": ("mechanisms", "return self.sigma *", "return self.sigma / 2 *", "06", "TG-17"),
-    "σ 10% small": ("mechanisms", "return self.sigma *", "return self.sigma * 0.9 *", "06", "TG-17"),
-    "uniform noise": ("mechanisms", ".standard_normal(shape)", ".uniform(-3**0.5, 3**0.5, shape)", "06", "TG-17"),
-    "σ without its 2": ("calibration", "math.sqrt(2 * math.log(1.25 / delta))", "math.sqrt(math.log(1.25 / delta))", "06", "TG-17"),
-    "δ without its second term": ("calibration", "math.log(_mills(x) - _mills(x + mu))", "math.log(_mills(x))", "03", "TG-11"),
-    "n − 1 for n in the sensitivity": ("frechet", "return 2 * radius / n *", "return 2 * radius / (n - 1) *", "05", "TG-16"),
-    "r for 2r in the sensitivity": ("frechet", "return 2 * radius / n *", "return radius / n *", "05", "TG-16"),
-    "the sensitivity of twice the records": ("frechet", "frechet_sensitivity(n, self.radius)", "frechet_sensitivity(2 * n, self.radius)", "06", "TG-17"),
-    "the centre forgotten": ("frechet", "clip_to_ball(log_X - center,", "clip_to_ball(log_X,", "05", "TG-16"),
-    "no clipping": ("frechet", "y = np.where(outside, ", "y = np.where(False, ", "05", "TG-16"),
-    "+η dropped": ("descriptors", " + eta * np.eye(k)", "", "09", "TG-25"),
-    "one kernel entry changed": ("descriptors", "SOBEL = (1, 2, 1)", "SOBEL = (1, 2, 0)", "09", "TG-27"),
-    "second derivatives not divided": ("descriptors", "(1, 0, -2, 0, 1), 32", "(1, 0, -2, 0, 1), 16", "09", "TG-27"),
-    "eigenvalues up to the square": ("spd", "rng.uniform(math.exp(-r), math.exp(r), (n, k))", "rng.uniform(math.exp(-2 * r), math.exp(2 * r), (n, k))", "08", "TG-20"),
-    "no slack against rounding": ("calibration", "SLACK = 1e-10", "SLACK = 0.0", "04", "SP-11"),
-    "sine to the power d − 1": ("calibration", "(d - 2) * np.log(sine) + np.log(sine**2 + r)", "(d - 1) * np.log(sine) + np.log(sine**2 + r)", "07", "SP-08"),
-    "Δ/2 in the ℓ2 scale": ("calibration", "return _scale(sensitivity, 1 / (epsilon + excess)", "return _scale(sensitivity / 2, 1 / (epsilon + excess)", "04", "SP-11"),
-    "Gamma(d − 1) for the radius": ("sampling", "rng.standard_gamma(shape[-1],", "rng.standard_gamma(shape[-1] - 1,", "07", "SP-01"),
-    "a direction of any length": ("sampling", "    z /= np.linalg.norm(z, axis=-1, keepdims=True)\n", "", "07", "SP-01"),
-    "acceptance ratio upside down": ("sampling", "> log_p - log_q", "> log_q - log_p", "07", "TG-36"),
-    "Laplace with half its scale": ("mechanisms", "1 / _epsilon(epsilon) * (1 + 1e-15)", "0.5 / _epsilon(epsilon) * (1 + 1e-15)", "08", "TG-19"),
-    "extrinsic noise on the logarithm": ("mechanisms", "return invvecd(self.perturb(vecd(M), rng))", "return expm(invvecd(self.perturb(vecd(logm(M)), rng)))", "08", "TG-24"),
-    "μ halved": ("mechanisms", "math.nextafter(sensitivity / self.sigma, math.inf)", "sensitivity / self.sigma / 2", "10", "SP-06"),
-    "one draw for the whole batch": ("mechanisms", "self._noise(y.shape,", "self._noise(y.shape[-1:],", "10", "SP-13"),
-    "clipping without its margin": ("frechet", "limit = radius * (1 - (d + 8) * EPS)", "limit = radius", "05", "SP-12"),
-    "records not cut to the grid": ("frechet", "return np.trunc(y / grid) * grid", "return y", "05", "SP-12"),
-    "rounding of the mean not covered": ("frechet", "return 2 * radius / n * (1 + 2 * n * EPS)", "return 2 * radius / n", "05", "SP-12"),
-    "the spectrum's whole width for the radius": ("descriptors", "((high - low) / 2 + slack)", "(high - low + slack)", "09", "SP-02"),
-    "the ball about I": ("descriptors", "math.sqrt(eta) * math.sqrt(L) * np.eye(len(a))", "np.eye(len(a))", "09", "SP-03"),
-    "arctan bounded by 1": ("descriptors", "math.sqrt(2), math.pi / 2]", "math.sqrt(2), 1]", "09", "TG-29"),
-}
-CLAIM_ERRORS = {"Inconclusive", "VerdictDiffers", "ClaimError"}
+from spdlib.ledger import read_claims, recorded
+
+sys.path[:0] = [str(ROOT / "book"), str(ROOT / "book/_ext")]
+import net  # noqa: E402, since the book is no package
+import net_page  # noqa: E402
+
+BREAKS = net.read_breaks()
+TESTED = {record["id"]: chapter for chapter in CHAPTERS for record in recorded(chapter)}
+each_break = pytest.mark.parametrize("name", BREAKS)
+
+
+@each_break
+def test_a_break_is_a_change_of_a_text_that_stands_once(name):
+    source = net.broken_source(name, BREAKS[name])
+    assert ast.parse(source) and BREAKS[name]["old"] != BREAKS[name]["new"]
+
+
+@each_break
+def test_a_break_names_a_claim_whose_chapter_imports_the_module(name):
+    assert set(BREAKS[name]) == {"module", "old", "new", "claim"}
+    assert TESTED[BREAKS[name]["claim"]] in net.reached(BREAKS[name])
+
+
+@pytest.mark.parametrize("old", ["def ", "no such text"])
+def test_a_text_that_stands_twice_or_nowhere_is_refused_by_the_name_of_its_break(old):
+    with pytest.raises(ValueError, match=f"'a fault' is {old!r}, \\d+ times in spd.py; accepted"):
+        net.broken_source("a fault", {"module": "spd", "old": old, "new": ""})
+
+
+def test_the_copy_is_what_a_chapter_imports(tmp_path):
+    fault = {"module": "spd", "old": "SYMMETRY = 1e-10", "new": "SYMMETRY = 1e-11"}
+    environment = os.environ | net.broken_copy("a fault", fault, tmp_path)
+    program = "import spdlib.spd as s; print(s.__file__, s.SYMMETRY)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT / "book", env=environment,
+                          capture_output=True, text=True)
+    assert done.stdout.split() == [str(tmp_path / "spdlib/spd.py"), "1e-11"], done.stderr
+
+
+@pytest.mark.slow
+@each_break
+def test_a_break_is_caught_by_its_claim(name):
+    claim = BREAKS[name]["claim"]
+    found, _ = net.run(name, BREAKS[name], TESTED[claim], until=claim)
+    assert list(found.get("caught", ())) == [claim] and "errors" not in found, found
+
+
+def executed(*errors):
+    """A notebook of cells that ended as told: with (source, name, message), or without an error."""
+    cells = []
+    for source, *error in errors:
+        cell = nbformat.v4.new_code_cell(source)
+        if error:
+            name, message = error
+            output = nbformat.v4.new_output("error", ename=name, evalue=message, traceback=[])
+            cell.outputs = [output]
+        cells.append(cell)
+    return nbformat.v4.new_notebook(cells=cells)
+
+
+def test_a_claim_catches_only_by_an_exception_of_its_own_that_names_it():
+    test = 'with claim("{}", "holds", seed) as c:'
+    found = net.outcome(executed(
+        ("x = 1",),
+        (test.format("TG-01"), "VerdictDiffers", "TG-01: stated holds, computed corrected"),
+        (test.format("TG-02"), "Inconclusive", "TG-02: exact leaves 0 candidates standing "
+         "(printed: rejected, relative error 0.1; twice: rejected, relative error 0.6)"),
+        (test.format("TG-03"), "ValueError", "X is not positive definite"),
+        ("y = x", "NameError", "name 'x' is not defined"),
+        (test.format("TG-04"), "NameError", "name 'y' is not defined"),
+        (test.format("TG-03"), "Inconclusive", "TG-03: sample is empty or has a NaN"),
+    ))
+    assert found == {
+        "caught": {"TG-01": "comes out as corrected", "TG-02": "nothing left standing",
+                   "TG-03": "a NaN"},
+        "untested": {"TG-04": "NameError"},
+        "errors": ["NameError", "ValueError"],
+    }
+    assert net.outcome(executed(("x = 1",))) == {}
+
+
+@pytest.mark.parametrize("message, words", [
+    ("TG-05: law leaves 1 candidates standing (printed: rejected, 9.8 times the band; σ/2: "
+     "survives, 0.3 times the band)", "σ/2 left standing"),
+    ("TG-05: exact leaves 2 candidates standing (printed: undecided, relative error 1e-08; n − 1: "
+     "rejected, relative error 0.01; r/n: survives, equal)", "printed, r/n left standing"),
+    ("TG-05: two candidates are only 1e-05 apart, which takes 3e+11 draws", "candidates too close"),
+    ("TG-05: nothing was checked", "inconclusive"),
+])
+def test_what_is_taken_down_has_no_number_that_another_processor_could_move(message, words):
+    output = nbformat.v4.new_output("error", ename="Inconclusive", evalue=message, traceback=[])
+    assert net.how(output) == words
 
 
 @pytest.fixture
-def broken(tmp_path):
-    """Folder with a copy of spdlib that has one fault."""
-
-    def copy(module, old, new):
-        shutil.copytree(ROOT / "spdlib", tmp_path / "lib" / "spdlib")
-        path = tmp_path / "lib" / "spdlib" / f"{module}.py"
-        text = path.read_text(encoding="utf-8")
-        assert text.count(old) == 1, f"{module}.py has {old!r} {text.count(old)} times"
-        path.write_text(text.replace(old, new), encoding="utf-8")
-        return tmp_path / "lib"
-
-    return copy
+def recorder(tmp_path, monkeypatch):
+    """The recorder, with a list of one break, a record of its own, and runs that are made up."""
+    name = next(iter(BREAKS))
+    path = tmp_path / "breaks.toml"
+    entry = "\n".join(f"{part} = {json.dumps(text)}" for part, text in BREAKS[name].items())
+    path.write_text(f"[{json.dumps(name, ensure_ascii=False)}]\n{entry}\n", encoding="utf-8")
+    monkeypatch.setattr(net, "BREAKS", path)
+    monkeypatch.setattr(net, "RECORD", tmp_path / "net.json")
+    monkeypatch.setattr(net, "ProcessPoolExecutor", lambda *options: ThreadPoolExecutor(1))
+    return name
 
 
-def by_number(number):
-    return next(chapter for chapter in CHAPTERS if chapter.name.startswith(number))
+def test_a_recorder_that_was_killed_goes_on_where_it_ended(recorder, monkeypatch):
+    ran = []
+
+    def run(name, fault, chapter):
+        if len(ran) == 2:
+            raise KeyboardInterrupt
+        ran.append(chapter)
+        return {"caught": {"TG-05": "nothing left standing"}}, 1.0
+
+    monkeypatch.setattr(net, "run", run)
+    with pytest.raises(KeyboardInterrupt):
+        net.main()
+    assert len(net.read_record()[recorder]["runs"]) == 2
+    before, again = [*ran], []
+    monkeypatch.setattr(net, "run", lambda name, fault, chapter: (again.append(chapter) or {}, 1.0))
+    net.main()
+    assert sorted(before + again) == net.reached(BREAKS[recorder])
+    runs = net.read_record()[recorder]["runs"]
+    assert list(runs) == [net.topic(chapter) for chapter in net.reached(BREAKS[recorder])]
+    once = net.RECORD.read_bytes()
+    net.main()
+    assert len(before + again) == len(runs) and net.RECORD.read_bytes() == once
 
 
-def test_the_copy_is_what_a_chapter_imports(broken):
-    library = broken("spd", "SYMMETRY = 1e-10", "SYMMETRY = 1e-11")
-    program = "import spdlib.spd as s; print(s.SYMMETRY)"
-    environment = os.environ | {"PYTHONPATH": str(library)}
-    done = subprocess.run([sys.executable, "-c", program], cwd=library, env=environment, capture_output=True, text=True)
-    assert done.stdout.strip() == "1e-11", done.stderr
+def test_a_run_has_another_key_once_the_break_the_chapter_or_a_module_changes(monkeypatch):
+    fault = next(iter(BREAKS.values()))
+    first, *others = net.reached(fault)
+    before, (code, modules) = net.key(fault, first), net.content(first)
+    assert before == net.key(fault, first) not in {net.key(fault, other) for other in others}
+    assert before != net.key(fault | {"new": "another"}, first)
+    for content in ("another", modules), (code, modules - {fault["module"]}):
+        monkeypatch.setattr(net, "content", lambda chapter, content=content: content)
+        assert before != net.key(fault, first)
 
 
-@pytest.mark.parametrize("name", BREAKS)
-def test_a_break_is_caught_by_the_claim(name, broken, run_chapter):
-    *fault, number, claim = BREAKS[name]
-    error = run_chapter(by_number(number), library=broken(*fault))
-    assert error is not None, f"chapter {number} passes although: {name}"
-    assert error[0] in CLAIM_ERRORS and error[1].startswith(claim), error
+RECORD = net.read_record()
+UNFINISHED = "`make breaks` has not been run to its end since the list of breaks changed"
 
 
-@pytest.mark.skipif(os.environ.get("SPDLIB_BREAKS") != "all", reason="the full matrix runs weekly: SPDLIB_BREAKS=all")
-@pytest.mark.parametrize("name", BREAKS)
-def test_the_matrix_of_breaks_and_chapters(name, broken, run_chapter):
-    library = broken(*BREAKS[name][:3])
-    errors = {chapter.stem: run_chapter(chapter, library=library) for chapter in CHAPTERS}
-    (ROOT / "_build").mkdir(exist_ok=True)
-    with open(ROOT / "_build/breaks.csv", "a", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([name, stem, *(error or ("not caught", ""))] for stem, error in errors.items())
-    assert errors[by_number(BREAKS[name][3]).stem] is not None
+def test_the_record_has_the_breaks_of_the_list_and_no_others():
+    texts = {name: {part: entry[part] for part in ("module", "old", "new")}
+             for name, entry in RECORD.items()}
+    listed = {name: {part: fault[part] for part in ("module", "old", "new")}
+              for name, fault in BREAKS.items()}
+    assert list(texts) == list(listed) and texts == listed, UNFINISHED
+
+
+def test_the_record_says_that_each_break_is_caught_by_its_claim():
+    caught = {name: {id for run in entry["runs"].values() for id in run.get("caught", ())}
+              for name, entry in RECORD.items()}
+    loose = [name for name, fault in BREAKS.items() if fault["claim"] not in caught[name]]
+    assert loose == [], UNFINISHED
+
+
+def test_the_record_has_a_run_for_each_chapter_that_imports_the_module():
+    for name, entry in RECORD.items():
+        expected = [net.topic(chapter) for chapter in net.reached(BREAKS[name])]
+        assert list(entry["runs"]) == expected, f"{name}: {UNFINISHED}"
+
+
+def test_every_claim_on_record_is_known():
+    _, claims = read_claims(ROOT / "book")
+    for entry in RECORD.values():
+        for run in entry["runs"].values():
+            assert {*run.get("caught", ()), *run.get("untested", ())} <= set(claims)
+
+
+def test_the_page_leads_from_each_break_to_its_claims_and_from_each_claim_to_its_breaks():
+    words = "n < 2 left standing"
+    fault = {"module": "spd", "old": "x < y", "new": ""}
+    record = {"a fault": fault | {"runs": {"spd": {"caught": {"TG-02": words}},
+                                           "utility": {"caught": {"TG-01": words}}}},
+              "another": fault | {"runs": {"spd": {"untested": {"TG-03": "NameError"}}}}}
+    kinds = {"TG-01": "exact", "TG-02": "search", "TG-03": "exact", "TG-04": "proof"}
+    rows = [{"id": id, "verdict": "holds", "evidence": [{"kind": kind}]}
+            for id, kind in kinds.items()]
+    first, second = (net_page.block(name, entry) for name, entry in record.items())
+    to = '<a href="#ledger-{0}">{0}</a>'.format
+    assert f"<li>n &lt; 2 left standing: {to('TG-01')}, {to('TG-02')}</li>" in first
+    assert 'id="break-a-fault"' in first and "x &lt; y" in first and "<i>nothing</i>" in first
+    assert "TG-03" not in second
+    back = '<a href="#break-a-fault">a fault</a>'
+    assert [*net_page.by_claim(record, rows)] == [f"<li>{to('TG-01')}: {back}</li>",
+                                                  f"<li>{to('TG-02')}: {back}</li>"]
+    pure, others = net_page.loose(record, rows)
+    assert pure.endswith(f"(1): {to('TG-04')}</li>") and others.endswith(f"(1): {to('TG-03')}</li>")
+
+
+def test_no_two_breaks_have_one_place_on_the_page():
+    assert len({net_page.anchor(name) for name in BREAKS}) == len(BREAKS)

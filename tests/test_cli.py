@@ -1,9 +1,11 @@
 """The command line, on a tiny book."""
 
+import copy
 import csv
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -21,7 +23,9 @@ sizes: list[int] = [2, 5]  # sizes to plot'''
 VALIDATION = '''import os, sys
 from spdlib.claims import claim
 if k < 1:
-    raise ValueError(f"k is {k}; accepted are numbers from 1")'''
+    raise ValueError(f"k is {k}; accepted are integers ≥ 1")
+if k == 8:
+    raise KeyError("eight")'''
 DIES_AT_7 = "if k == 7:\n    os._exit(1)"
 HOLDS = '''with claim("TG-01", "holds", 1) as c:
     c.equal(k, printed=k, rivals={"k + 1": k + 1})'''
@@ -32,6 +36,9 @@ FAILS_AT_10 = '''with claim("TG-03", "holds", 1) as c:
 LAST = '''with claim("TG-04", "holds", 1) as c:
     c.equal(1, printed=1, rivals={"0": 0})
 print(os.getcwd(), sys.executable, os.environ.get("OMP_NUM_THREADS"), sep="\\n")'''
+
+
+of_the_grid = pytest.mark.xdist_group("grid")  # one worker, so that it runs once
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +54,13 @@ def book(tmp_path_factory):
     record = {"id": "TG-01", "stated": "holds", "verdict": "holds", "checks": []}
     cells[3].outputs = [nbformat.v4.new_output("display_data", {MIME: record})]
     metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), book / "05_sensitivity.ipynb")
-    untested = "".join(
-        f'[TG-0{i}]\nwhere = "Sec. {i}"\nuntested = "later"\nchapter = "05_sensitivity"\n' for i in (2, 3))
-    (book / "claims.toml").write_text(
-        f'[papers.TG]\ntitle = "Tangent Gaussian"\nclaims = 48\n[TG-01]\nwhere = "Sec. 1"\n{untested}')
+    chapter = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+    nbformat.write(chapter, book / "05_sensitivity.ipynb")
+    claims = '[papers.TG]\ntitle = "Tangent Gaussian"\nclaims = 48\n[TG-01]\nwhere = "Sec. 1"\n'
+    for i in (2, 3):
+        claims += f'[TG-0{i}]\nwhere = "Sec. {i}"\nuntested = "later"\n'
+        claims += 'chapter = "05_sensitivity"\n'
+    (book / "claims.toml").write_text(claims)
     return book
 
 
@@ -66,14 +75,18 @@ def contents(folder):
 
 @pytest.fixture(scope="module")
 def grid(book, tmp_path_factory):
-    """A grid run by the installed command, where PATH has no python and another kernel called python3 comes first."""
+    """A grid run by the installed command.
+
+    PATH has no python, and another kernel called python3 comes first.
+    """
     folder = tmp_path_factory.mktemp("elsewhere")
     other = folder / "jupyter" / "kernels" / "python3"
     other.mkdir(parents=True)
-    (other / "kernel.json").write_text('{"argv": ["/bin/false"], "display_name": "Python 3", "language": "python"}')
+    kernel = {"argv": ["/bin/false"], "display_name": "Python 3", "language": "python"}
+    (other / "kernel.json").write_text(json.dumps(kernel))
     before = contents(book)
-    command = [pathlib.Path(sys.executable).parent / "spdlib", "run", "5", "-p", "k=2,5,10,7,-1", "-p", "epsilon=1",
-               "--book", book, "-o", "out", "-j", "2"]
+    command = [pathlib.Path(sys.executable).parent / "spdlib", "run", "5",
+               "-p", "k=2,5,10,7,8", "-p", "epsilon=1", "--book", book, "-o", "out", "-j", "2"]
     environment = os.environ | {"PATH": "/nowhere", "JUPYTER_PATH": str(folder / "jupyter")}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     return done, folder / "out", before
@@ -84,44 +97,65 @@ def read_csv(path):
         return list(csv.reader(file))
 
 
+@of_the_grid
+@pytest.mark.slow
 def test_grid_collects_every_verdict_even_after_one_differs(grid):
     header, *rows = read_csv(grid[1] / "verdicts.csv")
     assert header == ["run", "k", "epsilon", "claim", "stated", "verdict", "message"]
     unlike = {("5", "TG-02"): "fails", ("10", "TG-02"): "inconclusive", ("10", "TG-03"): "error"}
     assert [row[:6] for row in rows[:12]] == [
         [run, k, "1.0", id, "holds", unlike.get((k, id), "holds")]
-        for run, k in zip("123", ("2", "5", "10")) for id in ("TG-01", "TG-02", "TG-03", "TG-04")]
+        for run, k in (("1", "2"), ("2", "5"), ("3", "10"))
+        for id in ("TG-01", "TG-02", "TG-03", "TG-04")]
     differs, inconclusive, error = (row[-1] for row in rows[:12] if row[4] != row[5])
     assert differs == ""
-    assert inconclusive.startswith("Inconclusive: TG-02: experiment leaves 0 candidates standing (printed: rejected")
+    assert inconclusive.startswith(
+        "Inconclusive: TG-02: experiment leaves 0 candidates standing (printed: rejected")
     assert error == "ZeroDivisionError: division by zero"
 
 
-def test_a_wrong_value_stops_at_the_validating_cell(grid):
+@of_the_grid
+@pytest.mark.slow
+def test_a_run_stops_where_its_validating_cell_fails(grid):
     assert read_csv(grid[1] / "verdicts.csv")[-1] == [
-        "5", "-1", "1.0", "", "", "error", "ValueError: k is -1; accepted are numbers from 1"]
+        "5", "8", "1.0", "", "", "error", "KeyError: 'eight'"]
     kept = nbformat.read(grid[1] / "05_sensitivity.5.ipynb", 4)
     executed = [cell.execution_count for cell in kept.cells if cell.cell_type == "code"]
     assert executed == [1, 2, 3, None, None, None, None, None]
 
 
+def test_a_wrong_value_is_refused_before_anything_runs(inside, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(cli, "run_points", None)
+    assert cli.main(["run", "5", "-p", "k=2,-1", "-o", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err == "spdlib: k is -1; accepted are integers ≥ 1\n"
+    assert not (tmp_path / "out").exists()
+
+
+@of_the_grid
+@pytest.mark.slow
 def test_a_kernel_that_dies_is_an_error(grid):
     holds, dies = (row for row in read_csv(grid[1] / "verdicts.csv") if row[1] == "7")
     assert holds[3:] == ["TG-01", "holds", "holds", ""]
     assert dies[3:] == ["", "", "error", "DeadKernelError: Kernel died"]
 
 
+@of_the_grid
+@pytest.mark.slow
 def test_grid_shows_the_same_table_and_a_line_of_progress_a_run(grid):
     done, out, _ = grid
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert [line.split() for line in lines] == [" ".join(row).split() for row in read_csv(out / "verdicts.csv")]
-    assert lines[0].index("claim") == lines[1].index("TG-01") and lines[0].index("verdict") == lines[1].rindex("holds")
+    table = [" ".join(row).split() for row in read_csv(out / "verdicts.csv")]
+    assert [line.split() for line in lines] == table
+    assert lines[0].index("claim") == lines[1].index("TG-01")
+    assert lines[0].index("verdict") == lines[1].rindex("holds")
     progress = [line for line in done.stderr.splitlines() if " of 5 done, " in line]
     assert len(progress) == 5
     assert sum("run 2 k=5 epsilon=1.0: 3 as stated, 1 not" in line for line in progress) == 1
 
 
+@of_the_grid
+@pytest.mark.slow
 def test_runs_use_this_interpreter_in_the_book_with_one_thread(grid, book):
     kept = sorted(grid[1].glob("*.ipynb"))
     assert [path.name for path in kept] == [f"05_sensitivity.{i}.ipynb" for i in (1, 2, 3, 4, 5)]
@@ -131,23 +165,56 @@ def test_runs_use_this_interpreter_in_the_book_with_one_thread(grid, book):
         assert pathlib.Path(printed[1]).parent == pathlib.Path(sys.executable).parent
 
 
+@of_the_grid
+@pytest.mark.slow
 def test_nothing_is_written_into_the_book(grid, book):
     assert contents(book) == grid[2]
 
 
+@pytest.mark.slow
 def test_exit_code_is_0_where_all_is_as_stated(book, monkeypatch, capsys):
     monkeypatch.chdir(book)
     assert cli.main(["run", "05_sensitivity"]) == 0
     rows = capsys.readouterr().out.splitlines()
-    assert rows == ["run  claim  stated  verdict  message", *(f"1    TG-0{i}  holds   holds" for i in (1, 2, 3, 4))]
+    assert rows == ["run  claim  stated  verdict  message",
+                    *(f"1    TG-0{i}  holds   holds" for i in (1, 2, 3, 4))]
 
 
+@pytest.mark.slow
 def test_plain_papermill_works_too(inside, book, tmp_path):
-    command = [sys.executable, "-m", "papermill", "--cwd", "book", "book/05_sensitivity.ipynb", tmp_path / "out.ipynb"]
-    done = subprocess.run([*command, "-p", "k", "3"], capture_output=True, text=True)
+    command = [sys.executable, "-m", "papermill", "--cwd", "book", "-p", "k", "3",
+               "book/05_sensitivity.ipynb", tmp_path / "out.ipynb"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    records = [row for cell in nbformat.read(tmp_path / "out.ipynb", 4).cells[1:] for row in cli.cell_outcomes(cell)]
+    cells = nbformat.read(tmp_path / "out.ipynb", 4).cells[1:]
+    records = [row for cell in cells for row in cli.cell_outcomes(cell)]
     assert [row[2] for row in records] == ["holds"] * 4
+
+
+@pytest.mark.slow
+def test_an_execution_stops_at_the_first_error_and_keeps_no_old_output(book):
+    executed = cli.execute(book / "05_sensitivity.ipynb", {"k": 5}, book=book)
+    code = [cell for cell in executed.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == [1, 2, 3, 4, 5, 6, None, None]
+    assert cli.cell_outcomes(code[5]) == [("TG-02", "holds", "fails", "")]
+    assert not code[6].outputs and not code[7].outputs
+
+
+@pytest.mark.slow
+def test_an_execution_ends_with_the_claim_in_an_environment_of_its_own(book):
+    chapter = nbformat.read(book / "05_sensitivity.ipynb", 4)
+    chapter.cells[2].source += "\nprint(os.environ['COLOUR'])"
+    before = copy.deepcopy(chapter)
+    executed = cli.execute(chapter, book=book, env={"COLOUR": "green"}, until="TG-01")
+    assert executed.cells[-1].source == HOLDS and executed.cells[2].outputs[0].text == "green\n"
+    assert chapter == before
+    with pytest.raises(ValueError, match="until is 'TG-09'; accepted are the claims"):
+        cli.execute(chapter, book=book, until="TG-09")
+
+
+def test_a_claim_ends_with_the_last_of_its_cells():
+    cells = [nbformat.v4.new_code_cell(source) for source in (HOLDS, "x = 1", HOLDS, "x = 2")]
+    assert cli.cells_until(cells, "TG-01") == cells[:3]
 
 
 @pytest.mark.parametrize("settings, message", [
@@ -180,16 +247,65 @@ def test_values_are_read_as_their_declared_type(kind, text, values):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (["run", "7"], "CHAPTER is '7'; accepted are a path, the number or the name of one of: 05_sensitivity"),
+    (["run", "7"],
+     "CHAPTER is '7'; accepted are a path, the number or the name of one of: 05_sensitivity"),
     (["run", "05_other"], "CHAPTER is '05_other'"),
     (["run", "book/05.ipynb"], "CHAPTER is 'book/05.ipynb'"),
-    (["run", "5", "-j", "0"], "JOBS is 0"),
+    (["run", "5", "-j", "0"], "JOBS is 0; accepted are integers ≥ 1"),
     (["run", "5", "-o", "book/out"], "accepted is a folder outside the book"),
     (["run", "5", "--book", "/"], "/ holds neither claims.toml nor book/claims.toml"),
 ])
 def test_wrong_arguments_are_usage_errors(inside, capsys, arguments, message):
     assert cli.main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("output, reason", [
+    ("missing/ledger.json", "No such file or directory"), (".", "Is a directory"),
+])
+def test_a_ledger_that_cannot_be_written_is_a_usage_error(inside, capsys, output, reason):
+    assert cli.main(["ledger", "-o", output]) == 2
+    assert capsys.readouterr().err == (
+        f"spdlib: FILE is {output!r}; accepted is a file that can be written: {reason}\n")
+
+
+@pytest.mark.parametrize("output, reason", [
+    ("file", "File exists"), ("file/out", "Not a directory"), ("taken", "Is a directory"),
+])
+def test_a_folder_that_cannot_be_written_is_a_usage_error(
+        inside, tmp_path, monkeypatch, capsys, output, reason):
+    monkeypatch.setattr(cli, "run_points", None)
+    (tmp_path / "file").touch()
+    (tmp_path / "taken" / "verdicts.csv").mkdir(parents=True)
+    assert cli.main(["run", "5", "-o", str(tmp_path / output)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("spdlib: OUTDIR is ") and error.endswith(f"written: {reason}\n")
+
+
+@pytest.mark.parametrize("content", ["", "no JSON", '{"cells": ['])
+def test_a_chapter_that_is_no_notebook_is_a_usage_error(inside, tmp_path, capsys, content):
+    chapter = tmp_path / "chapter.ipynb"
+    chapter.write_text(content, encoding="utf-8")
+    assert cli.main(["run", str(chapter)]) == 2
+    assert f"CHAPTER is {str(chapter)!r}; accepted is a notebook" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name, content", [
+    ("claims.toml", b"= 1"), ("05_sensitivity.ipynb", b"{"), ("05_sensitivity.ipynb", b"\xff"),
+])
+def test_a_ledger_whose_book_cannot_be_read_is_a_usage_error(
+        book, tmp_path, capsys, name, content):
+    shutil.copytree(book, tmp_path / "book")
+    (tmp_path / "book" / name).write_bytes(content)
+    assert cli.main(["ledger", "--book", str(tmp_path)]) == 2
+    assert "can be read: " in capsys.readouterr().err
+
+
+def test_packages_that_are_missing_are_named(inside, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "papermill", None)
+    assert cli.main(["run", "5"]) == 2
+    assert capsys.readouterr().err == ("spdlib: spdlib run needs the book's packages: "
+                                       "pip install 'spdlib[book]' (missing: papermill)\n")
 
 
 def test_outside_a_book_it_has_to_be_named(book, tmp_path, monkeypatch, capsys):
@@ -208,7 +324,8 @@ def test_the_nearest_book_upward_is_taken(book, monkeypatch):
 
 
 @pytest.mark.parametrize("ename, evalue", [
-    ("NameError", "name 'k' is not defined"), ("VerdictDiffers", "TG-01: stated holds, computed fails"),
+    ("NameError", "name 'k' is not defined"),
+    ("VerdictDiffers", "TG-01: stated holds, computed fails"),
     ("ClaimError", "TG-02"),
 ])
 def test_a_failing_cell_names_the_claims_that_it_does_not_reach(ename, evalue):
@@ -221,7 +338,7 @@ def test_a_failing_cell_names_the_claims_that_it_does_not_reach(ename, evalue):
 def test_ledger_is_written_with_its_totals(inside, tmp_path, capsys):
     assert cli.main(["ledger"]) == 0
     printed = capsys.readouterr()
-    assert printed.err == "1 hold, 0 corrected, 0 fail, 2 untested\n"
+    assert printed.err == "1 holds, 2 untested\n"
     assert "Erdős" in printed.out and printed.out.startswith('[\n {\n  "id": "TG-01"')
     assert cli.main(["ledger", "-o", str(tmp_path / "ledger.json")]) == 0
     assert (tmp_path / "ledger.json").read_text(encoding="utf-8") == printed.out

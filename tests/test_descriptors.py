@@ -1,4 +1,4 @@
-"""Covariance descriptors: Sec. 6.2 and Lemma A.6 of the paper, the choices it leaves open, and their ball."""
+"""Covariance descriptors: Sec. 6.2 and Lemma A.6 of the paper, what it leaves open, their ball."""
 
 import math
 import tracemalloc
@@ -16,14 +16,19 @@ from spdlib.spd import logm, vecd
 PRINTED = {
     "x": (4, [[1, 0, -1], [2, 0, -2], [1, 0, -1]]),
     "y": (4, [[1, 2, 1], [0, 0, 0], [-1, -2, -1]]),
-    "xx": (32, [[1, 0, -2, 0, 1], [4, 0, -8, 0, 4], [6, 0, -12, 0, 6], [4, 0, -8, 0, 4], [1, 0, -2, 0, 1]]),
-    "yy": (32, [[1, 4, 6, 4, 1], [0, 0, 0, 0, 0], [-2, -8, -12, -8, -2], [0, 0, 0, 0, 0], [1, 4, 6, 4, 1]]),
+    "xx": (32, [[1, 0, -2, 0, 1], [4, 0, -8, 0, 4], [6, 0, -12, 0, 6], [4, 0, -8, 0, 4],
+                [1, 0, -2, 0, 1]]),
+    "yy": (32, [[1, 4, 6, 4, 1], [0, 0, 0, 0, 0], [-2, -8, -12, -8, -2], [0, 0, 0, 0, 0],
+                [1, 4, 6, 4, 1]]),
 }
 I_X, I_Y, I_XX, I_YY, MAGNITUDE, ANGLE = range(-6, 0)
 
 
 def convolve_at(image, row, column, kernel):
-    """Convolution of one pixel's neighbourhood, term by term; positions outside the image are moved to its edge."""
+    """Convolution of one pixel's neighbourhood, term by term.
+
+    Positions outside the image are moved to its edge.
+    """
     divisor, entries = kernel
     (height, width), reach = image.shape, len(entries) // 2
     total = 0
@@ -35,16 +40,21 @@ def convolve_at(image, row, column, kernel):
 
 
 def slow_features(image):
-    """Features of one (h, w, c) image, pixel by pixel, shape (k, h w); Python's integers are exact for bytes."""
+    """Features of one (h, w, c) image, pixel by pixel, shape (k, h w).
+
+    Python's integers are exact for bytes.
+    """
     height, width, channels = image.shape
     white = 255 if image.dtype == np.uint8 else 1
     total = image.sum(axis=-1, dtype=int if white == 255 else float)
     columns = []
     for row in range(height):
         for column in range(width):
-            I = {name: convolve_at(total, row, column, kernel) / (white * channels) for name, kernel in PRINTED.items()}
+            I = {name: convolve_at(total, row, column, kernel) / (white * channels)
+                 for name, kernel in PRINTED.items()}
             angle = math.atan(I["x"] / I["y"]) if I["y"] > 0 else (math.pi / 2 if I["x"] > 0 else 0)
-            position = [column / (width - 1) if width > 1 else 0, row / (height - 1) if height > 1 else 0]
+            position = [column / (width - 1) if width > 1 else 0,
+                        row / (height - 1) if height > 1 else 0]
             magnitude = math.sqrt(I["x"] ** 2 + I["y"] ** 2)
             columns.append([*position, *image[row, column] / white, *I.values(), magnitude, angle])
     return np.array(columns).T
@@ -56,7 +66,10 @@ def random_images(seed, *shape, dtype=np.uint8, levels=256):
 
 
 def extreme_images(height, width):
-    """Grey images at the ends of the range: constant, one pixel lit, stripes and chequers, half saturated."""
+    """Grey images at the ends of the range.
+
+    Constant, one pixel lit, stripes and chequers, half saturated.
+    """
     rows, columns = np.indices((height, width))
     patterns = {
         "black": rows < 0,
@@ -74,17 +87,19 @@ def extreme_images(height, width):
 def rounding(images, R):
     """A bound on how far rounding moves an eigenvalue of each descriptor.
 
-    A Gram matrix of S = h w floats errs entry by entry by less than (S + 2) u |A| |A|^T / S (u = 2^-53, to first
-    order), whose norm its trace bounds; the exact Gram matrix is positive semidefinite however A was rounded. The
-    eigenvalues themselves are found to a small multiple of k u times the norm, for which k^2 is allowed.
+    A Gram matrix of S = h w floats errs entry by entry by less than (S + 2) u |A| |A|^T / S
+    (u = 2^-53, to first order), whose norm its trace bounds; the exact Gram matrix is positive
+    semidefinite however A was rounded. The eigenvalues themselves are found to a small multiple of
+    k u times the norm, for which k^2 is allowed.
     """
     S, k = images.shape[1] * images.shape[2], R.shape[-1]
     return (S + 2 + k**2) * 2**-53 * np.trace(R, axis1=1, axis2=2)
 
 
 SAMPLES = [
-    extreme_images(8, 8), extreme_images(28, 28), extreme_images(1, 1), extreme_images(1, 9), extreme_images(9, 1),
-    extreme_images(2, 3), np.stack([extreme_images(7, 6)] * 3, axis=-1), random_images(1, 40, 28, 28),
+    extreme_images(8, 8), extreme_images(28, 28), extreme_images(1, 1), extreme_images(1, 9),
+    extreme_images(9, 1), extreme_images(2, 3), np.stack([extreme_images(7, 6)] * 3, axis=-1),
+    random_images(1, 40, 28, 28),
     random_images(2, 40, 12, 12, 3), random_images(3, 40, 8, 8, dtype=np.float64),
     random_images(4, 40, 9, 9, 3, levels=2) * 255,
 ]
@@ -101,7 +116,8 @@ def test_features_are_those_of_the_printed_kernels(shape, dtype):
 @pytest.mark.parametrize("shape", [(6, 7, 1), (5, 4, 3)])
 def test_descriptor_is_the_covariance_over_S_plus_eta(shape):
     images, eta = random_images(6, 3, *shape), 1e-3
-    expected = [np.cov(slow_features(image), bias=True) + eta * np.eye(shape[2] + 8) for image in images]
+    expected = [np.cov(slow_features(image), bias=True) + eta * np.eye(shape[2] + 8)
+                for image in images]
     np.testing.assert_allclose(covariance_descriptors(images, eta), expected, rtol=0, atol=1e-14)
 
 
@@ -122,8 +138,9 @@ def test_descriptors_lie_in_the_ball(images, eta):
     R = covariance_descriptors(images, eta)
     center, radius = descriptor_ball(R.shape[-1] - 8, eta)
     eigenvalues = np.linalg.eigvalsh(R)
-    distances = np.linalg.norm(np.log(eigenvalues / center[0, 0]), axis=1)  # the centre is a multiple of I
-    relative = rounding(images, R) / eigenvalues[:, 0]  # of the smallest eigenvalue, where it weighs most
+    # The centre is a multiple of I, and rounding weighs most in the smallest eigenvalue.
+    distances = np.linalg.norm(np.log(eigenvalues / center[0, 0]), axis=1)
+    relative = rounding(images, R) / eigenvalues[:, 0]
     assert (distances <= radius + np.sqrt(R.shape[-1]) * relative).all()
 
 
@@ -141,8 +158,9 @@ def test_features_keep_to_the_bounds_of_lemma_A6(images):
 
 
 def test_bounds_of_lemma_A6_are_those_printed_and_sum_to_12_and_14():
-    np.testing.assert_array_equal(feature_bounds(1), [1, 1, 1, 1, 1, 1, 1, math.sqrt(2), math.pi / 2])
-    np.testing.assert_array_equal(feature_bounds(3), [1, 1, 1, 1, 1, 1, 1, 1, 1, math.sqrt(2), math.pi / 2])
+    last = [math.sqrt(2), math.pi / 2]
+    np.testing.assert_array_equal(feature_bounds(1), [1, 1, 1, 1, 1, 1, 1, *last])
+    np.testing.assert_array_equal(feature_bounds(3), [1, 1, 1, 1, 1, 1, 1, 1, 1, *last])
     assert 11 < (feature_bounds(1) ** 2).sum() <= 12 and 13 < (feature_bounds(3) ** 2).sum() <= 14
 
 
@@ -185,11 +203,13 @@ def test_derivatives_of_bytes_that_vanish_are_found_to_vanish(channels):
     total = images.sum(axis=-1, dtype=int)
     flat = np.zeros(total.shape, bool)
     for index in np.ndindex(total.shape):
-        flat[index] = all(convolve_at(total[index[0]], *index[1:], PRINTED[name]) == 0 for name in "xy")
+        derivatives = [convolve_at(total[index[0]], *index[1:], PRINTED[name]) for name in "xy"]
+        flat[index] = derivatives == [0, 0]
     angle = features(images)[:, ANGLE].reshape(total.shape)
     divided_first = features(images / 255)[:, ANGLE].reshape(total.shape)
     assert flat.any() and (angle[flat] == 0).all()
-    assert (divided_first[flat] > 0).any()  # rounding does spoil these pixels where v/255 comes first
+    # rounding does spoil these pixels where v/255 comes first
+    assert (divided_first[flat] > 0).any()
 
 
 def test_derivatives_of_rgb_are_those_of_the_mean_of_the_channels():
@@ -205,7 +225,8 @@ def test_derivatives_of_rgb_are_those_of_the_mean_of_the_channels():
 
 def test_rgb_image_with_equal_channels_has_the_derivatives_of_the_grey_image():
     grey = random_images(8, 5, 9, 7)
-    np.testing.assert_array_equal(features(np.stack([grey] * 3, axis=-1))[:, I_X:], features(grey)[:, I_X:])
+    rgb = np.stack([grey] * 3, axis=-1)
+    np.testing.assert_array_equal(features(rgb)[:, I_X:], features(grey)[:, I_X:])
 
 
 @pytest.mark.parametrize("shape", [(37, 8, 8), (37, 8, 8, 3)])
@@ -215,7 +236,8 @@ def test_a_batch_of_any_size_equals_its_images_one_by_one(shape, block, monkeypa
     single = np.concatenate([covariance_descriptors(image[None]) for image in images])
     monkeypatch.setattr(descriptors, "BLOCK", block)
     for n in 0, 1, 7, 37:
-        np.testing.assert_allclose(covariance_descriptors(images[:n]), single[:n], rtol=0, atol=1e-15)
+        R = covariance_descriptors(images[:n])
+        np.testing.assert_allclose(R, single[:n], rtol=0, atol=1e-15)
         assert features(images[:n]).shape == (n, single.shape[-1], 64)
 
 
@@ -234,8 +256,9 @@ def test_memory_stays_within_twice_the_features_of_a_block(shape, dtype):
 def test_equal_images_of_every_accepted_form_have_equal_descriptors():
     images = random_images(10, 4, 6, 5, levels=2) * 255
     expected = covariance_descriptors(images)
-    forms = [images[..., None], images / 255, (images / 255).astype(np.float32), (images / 255).tolist(),
-             np.asfortranarray(images), images[:, ::-1][:, ::-1], (images / 255).astype(">f8")]
+    scaled = images / 255
+    forms = [images[..., None], scaled, scaled.astype(np.float32), scaled.tolist(),
+             np.asfortranarray(images), images[:, ::-1][:, ::-1], scaled.astype(">f8")]
     for form in forms:
         np.testing.assert_allclose(covariance_descriptors(form), expected, rtol=0, atol=1e-15)
 
@@ -330,9 +353,11 @@ def test_other_images_are_refused_by_name_value_and_what_is_accepted(function, i
         function(images)
 
 
-@pytest.mark.parametrize("eta", [0, -1e-6, np.nan, np.inf, -np.inf, True, "1e-6", None, np.array([1e-6]), 1j])
+@pytest.mark.parametrize("eta", [
+    0, -1e-6, np.nan, np.inf, -np.inf, True, "1e-6", None, np.array([1e-6]), 1j])
 def test_eta_that_is_no_finite_positive_number_is_refused(eta):
-    for call in (lambda: covariance_descriptors(np.zeros((1, 2, 2)), eta), lambda: descriptor_ball(1, eta)):
+    image = np.zeros((1, 2, 2))
+    for call in (lambda: covariance_descriptors(image, eta), lambda: descriptor_ball(1, eta)):
         with pytest.raises(ValueError, match="^eta is .*; accepted are finite numbers above 0"):
             call()
 

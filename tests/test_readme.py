@@ -1,4 +1,4 @@
-"""The README keeps its word: its Python runs, and what it names is there."""
+"""The README and its companions keep their word: their Python runs, what they name is there."""
 
 import base64
 import json
@@ -6,7 +6,12 @@ import re
 
 from conftest import ROOT
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+import spdlib
+
+README, CONTRIBUTING, CHANGELOG = (
+    (ROOT / f"{name}.md").read_text(encoding="utf-8")
+    for name in ("README", "CONTRIBUTING", "CHANGELOG")
+)
 
 
 def blocks(language):
@@ -21,7 +26,17 @@ def test_its_python_runs_and_releases_a_mean(capsys):
 
 def test_its_make_targets_exist():
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
-    assert set(re.findall(r"\bmake ([a-z]+)\b", README)) <= targets
+    for text in README, CONTRIBUTING:
+        commands = " ".join(re.findall(r"`+[^`]*`+", text))
+        assert set(re.findall(r"\bmake ([a-z]+)\b", commands)) <= targets
+
+
+def test_one_version_stands_everywhere():
+    version = re.search(r"^## (\S+)", CHANGELOG, re.M)[1]
+    assert version == spdlib.__version__
+    for name in ("pyproject.toml", "CITATION.cff"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert re.search(r'^version(?: =|:) "?([\d.]+)"?$', text, re.M)[1] == version, name
 
 
 def test_its_files_exist():
@@ -31,6 +46,7 @@ def test_its_files_exist():
 
 def test_its_picture_is_the_figure_of_the_chapter_it_names():
     chapter = json.loads((ROOT / "book/17_release.ipynb").read_text(encoding="utf-8"))
-    figures = [output["data"]["image/png"] for cell in chapter["cells"] for output in cell.get("outputs", ())
-               if "image/png" in output.get("data", {})]
-    assert (ROOT / "book/_static/readme.png").read_bytes() in map(base64.b64decode, figures)
+    outputs = [output for cell in chapter["cells"] for output in cell.get("outputs", ())]
+    shown = [output["data"] for output in outputs if "image/png" in output.get("data", {})]
+    figures = [base64.b64decode(data["image/png"]) for data in shown]
+    assert (ROOT / "book/_static/readme.png").read_bytes() in figures

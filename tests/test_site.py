@@ -1,4 +1,4 @@
-"""The site in a browser that is cut off from all other hosts: `_build/html`, or one built for the test."""
+"""The site in a browser that is cut off from all other hosts."""
 
 import functools
 import http.server
@@ -12,11 +12,15 @@ import urllib.parse
 import pytest
 from conftest import CHAPTERS, ROOT
 
+import spdlib
+
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-pytestmark = pytest.mark.xdist_group("site")  # one visit of the pages serves them all
+# one worker: one browser and one visit of each page serve them all
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("site")]
 
 CHROMIUM = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-            "--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+            "--disable-component-update", "--disable-sync",
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 # What a page shows once its maths is set: TeX that is left, links, ids, images without alt text.
 SHOWN = r"""async () => {
   await window.MathJax?.startup?.promise;
@@ -38,26 +42,20 @@ SHOWN = r"""async () => {
   };
 }"""
 # What stands in a box that neither holds it nor scrolls.
-CUT = """[...document.querySelectorAll("article .math, article pre, article table, article .output")]
-  .filter(node => node.scrollWidth > node.clientWidth + 1 && /hidden|clip/.test(getComputedStyle(node).overflowX))
+CUT = """[...document.querySelectorAll("article :is(.math, pre, table, .output)")]
+  .filter(node => node.scrollWidth > node.clientWidth + 1)
+  .filter(node => /hidden|clip/.test(getComputedStyle(node).overflowX))
   .map(node => node.textContent.trim().slice(0, 80))"""
 BRIGHTNESS = """() => getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).slice(0, 3)
   .reduce((sum, part) => sum + +part, 0)"""
-
-
-def build(folder):
-    """Path of a site built from the recorded outputs into `folder`."""
-    jupyter_book = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build"]
-    options = ["--all", "-n", "-W", "--keep-going", "--path-output", folder]
-    done = subprocess.run([*jupyter_book, *options, ROOT], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return folder / "_build/html"
+VISIBLE = "rows => rows.filter(row => row.checkVisibility()).map(row => row.id)"
 
 
 @pytest.fixture(scope="session")
 def browser():
     with playwright.sync_playwright() as engine:
-        installed = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+        found = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+        installed = next(filter(None, found), None)
         try:
             browser = engine.chromium.launch(executable_path=installed, args=CHROMIUM)
         except playwright.Error as error:
@@ -67,9 +65,12 @@ def browser():
 
 
 @pytest.fixture(scope="session")
-def site(browser, tmp_path_factory):
-    built = ROOT / "_build/html"
-    return built if (built / "ledger.json").exists() else build(tmp_path_factory.mktemp("site"))
+def site(browser):
+    """Path of the site, which is built unless it is fresh."""
+    command = [sys.executable, ROOT / "book/build.py", "site"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return ROOT / "_build/html"
 
 
 @pytest.fixture(scope="session")
@@ -80,7 +81,8 @@ def address(site):
         def log_message(self, *_):
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(site)))
+    handler = functools.partial(Handler, directory=str(site))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
@@ -88,19 +90,32 @@ def address(site):
 
 @pytest.fixture(scope="session")
 def visitor(browser):
-    """Makes a page as a new reader has it; `faults` are errors, what does not load and what it asks of other hosts."""
+    """Makes a page as a new reader has it.
+
+    Its `faults` are errors, what does not load and what it asks of other hosts.
+    """
 
     def visitor(home, context=None, **options):
-        def stranger(request):
-            return not request.url.startswith((home, "data:", "blob:"))
-
         page = (context or browser.new_context(**options)).new_page()
-        page.faults = faults = []
-        page.on("console", lambda message: message.type == "error" and faults.append(message.text))
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("request", lambda request: stranger(request) and faults.append(request.url))
-        page.on("requestfailed", lambda request: faults.append(f"{request.url}: {request.failure}"))
-        page.on("response", lambda response: response.ok or faults.append(f"{response.url}: {response.status}"))
+        page.faults = []
+
+        def console(message):
+            if message.type == "error":
+                page.faults.append(message.text)
+
+        def request(request):
+            if not request.url.startswith((home, "data:", "blob:")):
+                page.faults.append(request.url)
+
+        def response(response):
+            if not response.ok:
+                page.faults.append(f"{response.url}: {response.status}")
+
+        page.on("console", console)
+        page.on("request", request)
+        page.on("response", response)
+        page.on("pageerror", lambda error: page.faults.append(str(error)))
+        page.on("requestfailed", lambda lost: page.faults.append(f"{lost.url}: {lost.failure}"))
         return page
 
     return visitor
@@ -119,7 +134,8 @@ def visits(site, address, visitor, browser):
         shown[name] = page.evaluate(SHOWN) | {"faults": page.faults, "sideways": []}
         for width in (1280, 390):
             page.set_viewport_size({"width": width, "height": 844})
-            shown[name]["sideways"] += [width] * (page.evaluate("document.documentElement.scrollWidth") > width)
+            if page.evaluate("document.documentElement.scrollWidth") > width:
+                shown[name]["sideways"].append(width)
         shown[name]["cut"] = page.evaluate(CUT)
         page.evaluate("localStorage.clear()")
         page.close()
@@ -130,11 +146,21 @@ def per_page(visits, key):
     return {name: shown[key] for name, shown in visits.items() if shown[key]}
 
 
+def test_the_tests_of_a_group_share_a_worker(request):
+    if getattr(request.config.option, "loadgroup", False):
+        assert request.node.nodeid.endswith("@site"), "this pytest ignores the groups of xdist"
+
+
 def test_every_chapter_has_its_page_and_its_download(site, visits):
     for chapter in CHAPTERS:
         links = visits[f"book/{chapter.stem}.html"]["links"]
         assert any(link.endswith(f"/_sources/book/{chapter.name}") for link in links)
-        assert (site / f"_sources/book/{chapter.name}").read_bytes() == chapter.read_bytes()
+        download = site / f"_sources/book/{chapter.name}"
+        assert download.read_bytes() == chapter.read_bytes()
+
+
+def test_the_api_page_has_every_exported_name(visits):
+    assert {f"spdlib.{name}" for name in spdlib.__all__} <= {*visits["book/api.html"]["ids"]}
 
 
 def test_no_page_logs_an_error_or_asks_another_host(visits):
@@ -184,31 +210,43 @@ def test_the_front_door_leads_to_the_introduction(address, visitor):
 def test_the_ledger_filters_as_its_json_says(over, site, address, visitor):
     home = {"http": address, "file": site.as_uri()}[over]
     rows = json.loads((site / "ledger.json").read_text(encoding="utf-8"))
-    traits = [{"paper": {row["id"][:2]}, "verdict": {row["verdict"]}, "evidence": {e["kind"] for e in row["evidence"]}}
-              for row in rows]
+    traits = [
+        {"paper": {row["id"][:2]}, "verdict": {row["verdict"]},
+         "evidence": {evidence["kind"] for evidence in row["evidence"]}}
+        for row in rows
+    ]
     page = visitor(home)
     page.goto(f"{home}/book/18_ledger.html")
     assert page.evaluate(SHOWN)["tex"] == []
+    options = {
+        name: page.eval_on_selector_all(f"select[name={name}] option",
+                                        "all => all.slice(1).map(option => option.value)")
+        for name in ("paper", "verdict", "evidence")
+    }
+
+    chosen = dict.fromkeys(options, "")
 
     def shows(**wanted):
-        for name in options:
-            page.select_option(f"select[name={name}]", wanted.get(name, ""))
-        expected = [f"ledger-{row['id']}" for row, trait in zip(rows, traits)
+        for name, value in (dict.fromkeys(options, "") | wanted).items():
+            if value != chosen[name]:
+                page.select_option(f"select[name={name}]", value)
+                chosen[name] = value
+        expected = [f"ledger-{row['id']}" for row, trait in zip(rows, traits, strict=True)
                     if all(value in trait[name] for name, value in wanted.items())]
-        assert [row.get_attribute("id") for row in page.locator(".ledger tbody tr:visible").all()] == expected
-        assert page.text_content(".ledger-filter output") == f"{len(expected)} of {len(rows)} claims shown"
+        assert page.eval_on_selector_all(".ledger tbody tr", VISIBLE) == expected
+        shown = f"{len(expected)} of {len(rows)} claims shown"
+        assert page.text_content(".ledger-filter output") == shown
 
-    options = {name: page.eval_on_selector_all(f"select[name={name}] option", "all => all.slice(1).map(o => o.value)")
-               for name in ("paper", "verdict", "evidence")}
     shows()
     for name, values in options.items():
         assert set().union(*(trait[name] for trait in traits)) <= set(values)
         for value in values:
             shows(**{name: value})
     shows(verdict=rows[0]["verdict"], evidence=rows[0]["evidence"][0]["kind"])
-    page.select_option("select[name=paper]", "PP" if rows[0]["id"].startswith("TG") else "TG")
-    page.evaluate(f"location.hash = 'ledger-{rows[0]['id']}'")
-    page.wait_for_selector(f"#ledger-{rows[0]['id']}", state="visible")  # a link to a hidden row shows it
+    other = "PP" if rows[0]["id"].startswith("TG") else "TG"
+    page.select_option("select[name=paper]", other)
+    page.evaluate(f"location.hash = 'ledger-{rows[0]['id']}'")  # a link to a hidden row shows it
+    page.wait_for_selector(f"#ledger-{rows[0]['id']}", state="visible")
     assert page.faults == []
 
 
@@ -224,7 +262,8 @@ def test_the_search_finds_a_word(over, site, address, visitor):
     page.wait_for_selector("#search-results a[href*='05_sensitivity']")
     page.wait_for_selector("#search-results p.search-summary:has-text('found')")
     if over == "http":
-        assert "antipodal" in page.text_content("#search-results li:has(a[href*='05_sensitivity']) p.context")
+        context = "#search-results li:has(a[href*='05_sensitivity']) p.context"
+        assert "antipodal" in page.text_content(context)
     assert page.faults == []
 
 
@@ -235,5 +274,5 @@ def test_dark_mode_is_dark_and_stays(address, visitor):
     while page.get_attribute("html", "data-mode") != "dark":
         page.locator(".theme-switch-button:visible").click()
     assert page.evaluate(BRIGHTNESS) < 150
-    page.goto(f"{address}/book/18_ledger.html")
+    page.goto(f"{address}/book/notation.html")
     assert page.evaluate(BRIGHTNESS) < 150 and page.faults == []

@@ -1,4 +1,4 @@
-"""Sphinx hook: a chapter's number is the one in its file's name, so that no later chapter renumbers a theorem."""
+"""Sphinx hook: a chapter's number is that of its file, so no later one renumbers a theorem."""
 
 import re
 
@@ -6,15 +6,17 @@ from docutils import nodes
 
 
 def renumber(app, env):
-    """Put the number of the file first in every number of its chapter: sections, figures and theorems."""
+    """Put the number of the file first in every number of its chapter."""
     for page, sections in env.toc_secnumbers.items():
         match = re.search(r"(?:^|/)(\d+)_", page)
         if not match:
             continue
         chapter = int(match[1])
-        env.toc_secnumbers[page] = {anchor: (chapter, *number[1:]) for anchor, number in sections.items()}
-        env.toc_fignumbers[page] = {kind: {id: (chapter, *number[1:]) for id, number in numbers.items()}
-                                    for kind, numbers in env.toc_fignumbers.get(page, {}).items()}
+        env.toc_secnumbers[page] = {
+            anchor: (chapter, *number[1:]) for anchor, number in sections.items()}
+        env.toc_fignumbers[page] = {
+            kind: {id: (chapter, *number[1:]) for id, number in numbers.items()}
+            for kind, numbers in env.toc_fignumbers.get(page, {}).items()}
         for node in [env.titles[page], *env.tocs[page].findall(nodes.reference)]:
             node["secnumber"] = [chapter, *node["secnumber"][1:]]
     return []  # no other page to write

@@ -1,0 +1,183 @@
+"""The ledger: the record of a claim as a chapter displays it, its readers, and what adds them up.
+
+A chapter's recorded outputs hold one `Record` for each `with claim(…)`, as JSON under the type
+`MIME`. The ledger is made from these, from the theorem directives of the chapters and from
+`claims.toml`, and from nothing else.
+"""
+
+import json
+import pathlib
+import re
+import tomllib
+from typing import TypedDict
+
+ID = re.compile(r"(TG|PP|RL|KN|GR|SP)-\d\d")
+OWN = "SP"  # the prefix of what this package itself claims; all others are printed in a paper
+MIME = "application/vnd.spdlib.claim+json"
+# The verdict that comes out where the candidate of a role survives, from best to worst.
+VERDICT = {"printed": "holds", "stated": "holds", "corrected": "corrected", "measured": "fails"}
+VERDICTS = [*dict.fromkeys(VERDICT.values())]
+UNTESTED = "untested"
+READINGS = ("clear", "preprint only", "damaged")  # of the text that a claim is read from
+DIRECTIVE = re.compile(
+    r"^(?P<fence>:{3,}|`{3,})\{prf:\w+\}[^\n]*\n(?::\w+:[^\n]*\n)*?:label: (?P<label>\S+)\n"
+    r"(?::\w+:[^\n]*\n)*(?P<body>.*?)^(?P=fence)\s*$",
+    re.M | re.S,
+)
+
+
+class ClaimError(Exception):
+    """A claim did not come out as the book states it."""
+
+
+class Check(TypedDict):
+    """One check of a claim: `rejected` says of each candidate that lost how clearly it did."""
+
+    evidence: str
+    summary: str
+    survivor: str
+    how: str
+    rejected: dict[str, str]
+
+
+class Record(TypedDict):
+    """One `with claim(…)` of a chapter: the verdict stated and the one computed."""
+
+    id: str
+    stated: str
+    verdict: str
+    checks: list[Check]
+
+
+class Row(TypedDict):
+    """One claim of the ledger, and one object of ledger.json, in the order of its keys."""
+
+    id: str
+    paper: str
+    where: str
+    statement: str
+    verdict: str
+    correction: str  # of the directive `ID-corrected`
+    measured: str  # of the directive `ID-measured`
+    domain: str
+    criterion: str
+    reading: str  # one of READINGS, or nothing for what no paper prints
+    evidence: list[dict[str, str]]  # `kind` and `summary` of each check
+    rivals: list[str]
+    uses: list[str]
+    chapter: str
+    anchor: str
+
+
+def worst(roles):
+    """The verdict that follows from the roles of all survivors."""
+    return max((VERDICT[role] for role in roles), key=VERDICTS.index)
+
+
+def read_claims(book):
+    """Papers and claims of `claims.toml`: a pair of dicts. `book` is the folder of the chapters."""
+    table = tomllib.loads((pathlib.Path(book) / "claims.toml").read_text(encoding="utf-8"))
+    return table.pop("papers"), table
+
+
+def records_in(outputs):
+    """Records among the outputs of one cell: a list of `Record`."""
+    bundles = (output.get("data", {}) for output in outputs)
+    return [data[MIME] for data in bundles if MIME in data]
+
+
+def recorded(chapter):
+    """Records of the claims in a chapter's outputs, in their order: a list of `Record`."""
+    cells = json.loads(pathlib.Path(chapter).read_text(encoding="utf-8"))["cells"]
+    return [record for cell in cells for record in records_in(cell.get("outputs", ()))]
+
+
+def statements(chapter):
+    """Statements of a chapter's theorem directives: a dict from label to text."""
+    cells = json.loads(pathlib.Path(chapter).read_text(encoding="utf-8"))["cells"]
+    texts = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    prose = "\n\n".join(texts)
+    return {match["label"]: match["body"].strip() for match in DIRECTIVE.finditer(prose)}
+
+
+def ledger(book):
+    """The ledger, made from the recorded outputs: a list of `Row`, one a claim of `claims.toml`."""
+    papers, claims = read_claims(book)
+    texts, found = {}, {}
+    for chapter in sorted(pathlib.Path(book).glob("[0-9]*.ipynb")):
+        texts[chapter.stem] = statements(chapter)
+        for record in recorded(chapter):
+            found.setdefault(record["id"], {}).setdefault(chapter.stem, []).append(record)
+    if unknown := set(found) - set(claims):
+        raise ClaimError(f"{sorted(unknown)}: tested in a chapter, but not listed in claims.toml")
+    return [_row(id, entry, papers, found.get(id, {}), texts) for id, entry in claims.items()]
+
+
+def _row(id, entry, papers, found, texts):
+    """Row of one claim; `found` are its records and `texts` the statements, by chapter."""
+    if len(found) > 1:
+        raise ClaimError(f"{id}: tested in more than one chapter: {sorted(found)}")
+    if found and UNTESTED in entry:
+        raise ClaimError(f"{id}: tested, but listed as untested")
+    if not found and UNTESTED not in entry:
+        raise ClaimError(f"{id}: neither tested in a chapter nor listed as untested")
+    chapter, records = next(iter(found.items()), (entry.get("chapter"), []))
+    directives = texts.get(chapter, {})
+    if id not in directives:
+        raise ClaimError(f"{id}: no statement; no theorem directive of {chapter} has this label")
+    checks = [check for record in records for check in record["checks"]]
+    return Row(
+        id=id,
+        paper=papers[id[:2]]["title"],
+        where=entry["where"],
+        statement=directives[id],
+        verdict=max((r["verdict"] for r in records), key=VERDICTS.index, default=UNTESTED),
+        correction=directives.get(f"{id}-corrected", ""),
+        measured=directives.get(f"{id}-measured", ""),
+        domain=entry.get("domain", ""),
+        criterion=entry.get("criterion", ""),
+        reading=entry.get("reading", ""),
+        evidence=[{"kind": check["evidence"], "summary": check["summary"]} for check in checks],
+        rivals=sorted({name for check in checks for name in check["rejected"]} - set(VERDICT)),
+        uses=entry.get("uses", []),
+        chapter=chapter,
+        anchor=id,
+    )
+
+
+def tally(rows):
+    """How many claims came out how, in words: "55 hold, 12 corrected, 1 fails, 2 untested"."""
+    verdicts = [row["verdict"] for row in rows]
+    counts = {verdict: verdicts.count(verdict) for verdict in [*VERDICTS, UNTESTED]}
+    plural = {"holds": "hold", "fails": "fail"}
+    return ", ".join(
+        f"{count} {verdict if count == 1 else plural.get(verdict, verdict)}"
+        for verdict, count in counts.items()
+        if count
+    )
+
+
+def rests_on(rows):
+    """For each claim the claims it uses, directly or not, that do not hold: a dict.
+
+    Raises ClaimError where uses go round in a circle.
+    """
+    by_id = {row["id"]: row for row in rows}
+    if unknown := {used for row in rows for used in row["uses"]} - set(by_id):
+        raise ClaimError(f"{sorted(unknown)}: used by a claim, but not listed in claims.toml")
+    seen = {}
+
+    def below(id, path):
+        if id in path:
+            circle = " → ".join([*path[path.index(id) :], id])
+            raise ClaimError(f"{id}: its uses go round in a circle: {circle}")
+        if id not in seen:
+            seen[id] = set().union(
+                *({used} | below(used, [*path, id]) for used in by_id[id]["uses"])
+            )
+        return seen[id]
+
+    return {
+        id: sorted(used for used in below(id, []) if by_id[used]["verdict"] != "holds")
+        for id in by_id
+    }

@@ -1,0 +1,269 @@
+"""The ledger: what is read from a book's recorded outputs, what is refused, and what adds up."""
+
+import json
+
+import nbformat
+import pytest
+
+from spdlib.claims import claim
+from spdlib.ledger import (
+    MIME,
+    VERDICT,
+    ClaimError,
+    Row,
+    ledger,
+    recorded,
+    rests_on,
+    statements,
+    tally,
+    worst,
+)
+
+PAPERS = (
+    '[papers.TG]\ntitle = "Tangent Gaussian"\nclaims = 48\n'
+    '[papers.SP]\ntitle = "This book"\nclaims = 13\n'
+)
+
+
+def entry(id, **fields):
+    """A table of claims.toml."""
+    fields = {"where": "Sec. 1"} | fields
+    return f"[{id}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in fields.items())
+
+
+def theorem(label, text):
+    directive = f":::{{prf:theorem}} A title\n:label: {label}\n\n{text}\n:::"
+    return f"Some prose.\n\n{directive}\n\nMore prose."
+
+
+def record(id, verdict="holds", evidence="exact", rejected=("half",)):
+    survivor = next(role for role, word in VERDICT.items() if word == verdict)
+    return {
+        "id": id,
+        "stated": verdict,
+        "verdict": verdict,
+        "checks": [
+            {
+                "evidence": evidence,
+                "summary": "1 number",
+                "survivor": survivor,
+                "how": "equal",
+                "rejected": dict.fromkeys(rejected, "off"),
+            }
+        ],
+    }
+
+
+def write_chapter(book, stem, prose, outputs):
+    """A chapter with a Markdown cell for each text and one code cell with all outputs."""
+    new = nbformat.v4
+    cells = [new.new_markdown_cell(text) for text in prose]
+    stream = new.new_output("stream", name="stdout", text="a table")
+    shown = [new.new_output("display_data", data=output) for output in outputs]
+    cells.append(new.new_code_cell("…", outputs=[stream, *shown]))
+    nbformat.write(new.new_notebook(cells=cells), book / f"{stem}.ipynb")
+
+
+@pytest.fixture
+def make_book(tmp_path):
+    """Writes a book: entries of claims.toml, then for each chapter theorems and records."""
+
+    def make(*entries, **chapters):
+        (tmp_path / "claims.toml").write_text("\n".join([PAPERS, *entries]), encoding="utf-8")
+        for stem, (theorems, outputs) in chapters.items():
+            prose = [theorem(*labelled) for labelled in theorems.items()]
+            write_chapter(
+                tmp_path, stem.removeprefix("c"), prose, [{MIME: output} for output in outputs]
+            )
+        return tmp_path
+
+    return make
+
+
+def test_the_ledger_says_of_a_claim_what_was_displayed(make_book, tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
+    scope = {"domain": "n ≥ 1", "criterion": "tight: at most 1.25", "reading": "damaged"}
+    make_book(entry("SP-12", uses=["TG-16"], domain="n ≥ 2"), entry("TG-16", **scope))
+    with claim("TG-16", "fails", 1) as c:
+        c.equal(1.0, printed=2.0, corrected=1.0, rivals={"half": 0.5})
+        c.reads(3.0, printed=(0, 1), measured=(2.5, 3.5), runs={"elsewhere": 7.0})
+    with claim("SP-12", "holds", 1) as c:
+        c.bound([1.0, 0.9], stated=1, rivals={"half": 0.5})
+    prose = {
+        "TG-16": "It is $1$.",
+        "TG-16-corrected": "It is $2$.",
+        "TG-16-measured": "It is $3$.",
+        "SP-12": "Clipped.",
+    }
+    write_chapter(tmp_path, "05_a", [theorem(*labelled) for labelled in prose.items()], shown)
+    rows = ledger(tmp_path)
+    assert [row["id"] for row in rows] == ["SP-12", "TG-16"]  # the order of claims.toml
+    assert rows[1] == {
+        "id": "TG-16",
+        "paper": "Tangent Gaussian",
+        "where": "Sec. 1",
+        "statement": "It is $1$.",
+        "verdict": "fails",
+        "correction": "It is $2$.",
+        "measured": "It is $3$.",
+        **scope,
+        "evidence": [
+            {"kind": "exact", "summary": "1 number"},
+            {"kind": "experiment", "summary": "read 3"},
+        ],
+        "rivals": ["elsewhere", "half"],
+        "uses": [],
+        "chapter": "05_a",
+        "anchor": "TG-16",
+    }
+    other = rows[0]
+    assert (other["paper"], other["verdict"], other["uses"]) == ("This book", "holds", ["TG-16"])
+    assert (other["domain"], other["criterion"], other["reading"]) == ("n ≥ 2", "", "")
+    assert rests_on(rows) == {"SP-12": ["TG-16"], "TG-16": []}
+    assert [list(row) for row in rows] == [list(Row.__annotations__)] * 2
+
+
+def test_records_are_read_in_order_and_other_outputs_passed_over(make_book):
+    outputs = [record("TG-16"), record("TG-17", "fails")]
+    book = make_book(c05_a=({}, outputs))
+    assert recorded(book / "05_a.ipynb") == outputs
+
+
+def test_statements_are_read_whatever_the_fence(make_book):
+    nested = "A\n:::{note}\ninside\n:::\n\nB"
+    text = "\n".join(
+        [
+            f"::::{{prf:theorem}} One\n:label: TG-01\n:class: big\n\n{nested}\n::::",
+            "```{prf:lemma}\n:label: TG-02\nTwo.\n```",
+            ":::{note}\nno theorem\n:::",
+        ]
+    )
+    write_chapter(make_book(), "01_a", [text, theorem("TG-03", "Three.")], [])
+    assert statements(make_book() / "01_a.ipynb") == {
+        "TG-01": nested,
+        "TG-02": "Two.",
+        "TG-03": "Three.",
+    }
+
+
+def test_the_label_of_a_statement_may_follow_another_option(make_book):
+    text = ":::{prf:theorem}\n:class: big\n:label: TG-01\n\nOne.\n:::"
+    write_chapter(make_book(), "01_a", [text], [])
+    assert statements(make_book() / "01_a.ipynb") == {"TG-01": "One."}
+
+
+@pytest.mark.parametrize(
+    "verdicts, worst",
+    [
+        (["holds", "corrected"], "corrected"),
+        (["fails", "corrected", "holds"], "fails"),
+        (["holds", "holds"], "holds"),
+    ],
+)
+def test_the_verdict_of_several_records_is_the_worst(make_book, verdicts, worst):
+    records = [record("TG-16", verdict) for verdict in verdicts]
+    book = make_book(entry("TG-16"), c05_a=({"TG-16": "S"}, records))
+    (row,) = ledger(book)
+    assert row["verdict"] == worst and len(row["evidence"]) == len(verdicts)
+
+
+def test_an_untested_claim_is_listed_as_such(make_book):
+    listed = entry("TG-29", untested="The set is not public.", chapter="10_images")
+    book = make_book(listed, c10_images=({"TG-29": "S"}, []))
+    (row,) = ledger(book)
+    assert (row["verdict"], row["evidence"]) == ("untested", [])
+    assert (row["chapter"], row["statement"]) == ("10_images", "S")
+
+
+def test_possible_truths_are_not_counted_as_rivals(make_book):
+    output = record("TG-16", "corrected", rejected=["printed", "measured", "half", "double"])
+    (row,) = ledger(make_book(entry("TG-16"), c05_a=({"TG-16": "S"}, [output])))
+    assert row["rivals"] == ["double", "half"]
+
+
+TESTED = ({"TG-16": "S"}, [record("TG-16")])
+
+
+@pytest.mark.parametrize(
+    "entries, chapters, message",
+    [
+        (
+            [entry("TG-16")],
+            {"c05_a": TESTED, "c06_b": TESTED},
+            r"TG-16: tested in more than one .*\['05_a', '06_b'\]",
+        ),
+        (
+            [entry("TG-16"), entry("TG-17")],
+            {"c05_a": TESTED},
+            "TG-17: neither tested in a chapter nor listed as untested",
+        ),
+        (
+            [entry("TG-16", untested="No data.", chapter="05_a")],
+            {"c05_a": TESTED},
+            "TG-16: tested, but listed as untested",
+        ),
+        ([], {"c05_a": TESTED}, r"\['TG-16'\]: tested in a chapter, but not listed"),
+        (
+            [entry("TG-16")],
+            {"c05_a": ({"TG-17": "S"}, [record("TG-16")])},
+            "TG-16: no statement; .* 05_a",
+        ),
+        ([entry("TG-16", untested="No data.", chapter="09_z")], {}, "TG-16: no statement; .* 09_z"),
+    ],
+)
+def test_a_book_whose_claims_do_not_add_up_has_no_ledger(make_book, entries, chapters, message):
+    with pytest.raises(ClaimError, match=message):
+        ledger(make_book(*entries, **chapters))
+
+
+def test_the_tally_counts_each_verdict_that_there_is():
+    verdicts = ["holds", "holds", "fails", "untested", "corrected", "corrected"]
+    rows = [{"verdict": verdict} for verdict in verdicts]
+    assert tally(rows) == "2 hold, 2 corrected, 1 fails, 1 untested"
+    assert tally(rows[1:2]) == "1 holds" and tally([]) == ""
+
+
+@pytest.mark.parametrize(
+    "roles, verdict",
+    [
+        (["printed"], "holds"),
+        (["stated", "printed"], "holds"),
+        (["corrected", "stated"], "corrected"),
+        (["printed", "measured", "corrected"], "fails"),
+    ],
+)
+def test_the_worst_of_the_survivors_is_the_verdict(roles, verdict):
+    assert worst(roles) == verdict
+
+
+def rows(uses, **verdicts):
+    return [
+        {"id": id, "uses": used, "verdict": verdicts.get(id, "holds")} for id, used in uses.items()
+    ]
+
+
+def test_a_claim_rests_on_all_that_it_uses_directly_or_not():
+    uses = {"A": ["B", "C"], "B": ["D"], "C": ["D"], "D": ["E"], "E": [], "F": []}
+    below = rests_on(rows(uses, D="fails", C="corrected", E="untested"))
+    assert below == {
+        "A": ["C", "D", "E"],
+        "B": ["D", "E"],
+        "C": ["D", "E"],
+        "D": ["E"],
+        "E": [],
+        "F": [],
+    }
+
+
+@pytest.mark.parametrize(
+    "uses, message",
+    [
+        ({"A": ["A"]}, "go round in a circle: A → A"),
+        ({"A": ["B"], "B": ["C"], "C": ["B"]}, "in a circle: B → C → B"),
+        ({"A": ["B", "Z"], "B": []}, r"\['Z'\]: used by a claim, but not listed"),
+    ],
+)
+def test_uses_that_go_round_or_nowhere_are_refused(uses, message):
+    with pytest.raises(ClaimError, match=message):
+        rests_on(rows(uses))
