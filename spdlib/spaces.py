@@ -93,10 +93,9 @@ class LogEuclidean(_Flat):
         there = np.array([after[-1], -after[0], after[-1] - after[0]])
         most = np.array([LOG_MAX, -LOG_MIN, widest_spread(self.k)]) - 1e-9  # more than rounding
         beyond = there > most
-        if not beyond.any():
-            return v
-        parts = (most - here)[beyond] / (there - here)[beyond]
-        return v * max(parts.min(), 0)
+        if (here >= most)[beyond].any():  # at the very edge
+            return 0 * v
+        return v * ((most - here)[beyond] / (there - here)[beyond]).min(initial=1.0)
 
 
 class Euclidean(_Flat):

@@ -388,6 +388,24 @@ def test_a_release_that_float64_can_hold_is_not_moved_by_coming_down():
             space.exp(np.eye(3), (1 + 1e-6) * cut)
 
 
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_coming_down_never_makes_a_step_longer(k):
+    space, rng, cut = LogEuclidean(k), np.random.default_rng(k), 0
+    for trial in range(400):
+        gap = 10.0 ** rng.uniform(-13, -6)
+        eigenvalues = np.full(k, LOG_MAX - gap)
+        if k > 1 and trial % 2:
+            eigenvalues = np.linspace(0, widest_spread(k) - gap, k)
+        center = np.diag(np.exp(eigenvalues))
+        v = rng.standard_normal(space.dim) * 10.0 ** rng.uniform(-14, 1)
+        part = space.within_reach(center, v)
+        along = part / v
+        assert along.min() >= 0 and along.max() <= 1 and np.ptp(along) < 1e-15
+        assert np.isfinite(space.exp(center, part)).all()
+        cut += along[0] < 1
+    assert cut > 50
+
+
 # the projection
 
 def exact2(a, b):
