@@ -101,7 +101,7 @@ def _parts(value):
 
 def real(value, name):
     """`value` as a float64 array."""
-    with np.errstate(over="ignore"):  # what is beyond the floats becomes infinite
+    with np.errstate(over="ignore", invalid="ignore"):  # what is no float becomes infinite or NaN
         return array(value, name).astype(float, copy=False)
 
 

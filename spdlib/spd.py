@@ -362,7 +362,7 @@ def _floor(high, k, eps):
 def _check_exponential(low, high, k, name):
     """Refuse logarithms whose exponential is no SPD matrix of float64."""
     widest = widest_spread(k)
-    if (bad := (high > LOG_MAX) | (low < LOG_MIN) | (high - low > widest)).any():
+    if (bad := ~((high <= LOG_MAX) & (low >= LOG_MIN) & (high - low <= widest))).any():
         index = first(bad)
         raise ValueError(
             f"{name}{at(index)} has eigenvalues from {low[index]:.6g} to {high[index]:.6g}; "
@@ -413,7 +413,22 @@ def _block(k):
 
 def _eigh(A):
     """Eigenvalues, in any order, and eigenvectors of a block; all decompositions are made here."""
-    return _jacobi(A) if A.shape[-1] in (2, 3) and len(A) >= MANY else np.linalg.eigh(A)
+    return _jacobi(A) if A.shape[-1] in (2, 3) and len(A) >= MANY else _lapack(A)
+
+
+def _lapack(A):
+    """Eigenvalues and eigenvectors of a block; NaN for a matrix on which LAPACK gives up.
+
+    That happens once in thousands where entries lie hundreds of powers of ten apart. The others are
+    decomposed one by one then, to the same bits, so that no matrix decides over another.
+    """
+    try:
+        return np.linalg.eigh(A)
+    except np.linalg.LinAlgError:
+        if len(A) == 1:
+            return np.full(A.shape[:-1], np.nan), np.full(A.shape, np.nan)
+        eigenvalues, V = zip(*(_lapack(one[None]) for one in A), strict=True)
+        return np.concatenate(eigenvalues), np.concatenate(V)
 
 
 @np.errstate(all="ignore")  # a rotation by no angle may divide by 0
@@ -442,7 +457,7 @@ def _jacobi(A):
     eigenvalues, V = a[range(k), range(k)].T, V.transpose(2, 1, 0)
     rest = np.abs(a[np.triu_indices(k, 1)]).max(axis=0) > EPS * np.abs(eigenvalues).min(axis=1)
     if rest.any():
-        eigenvalues[rest], V[rest] = np.linalg.eigh(A[rest])
+        eigenvalues[rest], V[rest] = _lapack(A[rest])
     return eigenvalues, V
 
 
