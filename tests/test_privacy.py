@@ -10,6 +10,7 @@ import copy
 import io
 import math
 import pickle
+import warnings
 from fractions import Fraction
 
 import joblib
@@ -388,6 +389,20 @@ def test_a_release_that_float64_can_hold_is_not_moved_by_coming_down():
             space.exp(np.eye(3), (1 + 1e-6) * cut)
 
 
+def test_an_interruption_on_the_way_down_leaves_the_release_and_nothing_older(monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    private = PrivateFrechetMean(1.0, 1e-5, 1.0)
+    expected = private.fit(RECORDS, rng=5).log_mean_
+    private.fit(OTHERS, rng=6)
+    monkeypatch.setattr(LogEuclidean, "within_reach", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        private.fit(RECORDS, rng=5)
+    assert np.array_equal(private.log_mean_, expected)
+    assert not hasattr(private, "mean_") and not hasattr(private, "mechanism_")
+
+
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_coming_down_never_makes_a_step_longer(k):
     space, rng, cut = LogEuclidean(k), np.random.default_rng(k), 0
@@ -525,6 +540,21 @@ def test_a_bad_record_is_replaced_by_the_centre(k, dtype, center):
         assert private.privacy_ == strict.privacy_ and "n = 9" in private.privacy_
     for release in (private.fit(X, rng=0), strict.fit(X, rng=0)):
         assert np.array_equal(release.mean_, strict.mean_)
+
+
+@pytest.mark.parametrize("k, n", [(1, 9), (2, 9), (3, 520), (5, 60)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_records_of_any_bits_have_a_mean(k, n, dtype):
+    rng, width = np.random.default_rng(n), np.dtype(dtype).itemsize
+    rows, columns = np.tril_indices(k, -1)
+    for _ in range(20):
+        X = rng.integers(0, 256, (n, k, k * width), dtype=np.uint8).view(dtype)
+        X[:, columns, rows] = X[:, rows, columns]
+        X[::3] = np.where(np.eye(k) == 1, X[::3], 0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            step = FrechetMean(np.abs(X), None, 2.0, on_invalid="center").step
+        assert np.linalg.norm(step) <= 2.0
 
 
 def test_a_data_set_of_bad_records_releases_the_centre_with_noise():

@@ -436,6 +436,28 @@ def test_matrices_on_which_rotations_stall_are_left_to_eigh(monkeypatch):
     np.testing.assert_allclose(V * eigenvalues[:, None] @ V.swapaxes(1, 2), X, atol=1e-14)
 
 
+@pytest.mark.parametrize("k, n", [(1, 7), (3, 7), (5, 7), (5, 4000)])
+def test_a_matrix_on_which_lapack_gives_up_is_refused_and_no_other(k, n, monkeypatch):
+    X, eigh = random_spd(n, k, 1, 0), np.linalg.eigh
+    before, given_up = logm(X), X[1].copy()
+
+    def gives_up(A):
+        if (A == given_up).all(axis=(-2, -1)).any():
+            raise np.linalg.LinAlgError("Eigenvalues did not converge")
+        return eigh(A)
+
+    monkeypatch.setattr(np.linalg, "eigh", gives_up)
+    expected = np.arange(n) != 1
+    assert np.array_equal(is_spd(X), expected)
+    with pytest.raises(ValueError, match=r"X\[1\] is not positive definite"):
+        logm(X)
+    with pytest.raises(ValueError, match=r"S\[1\] has eigenvalues from nan to nan; accepted"):
+        expm(X)
+    logarithms, smallest, _ = spd._spectral(np.log, X)
+    assert np.isnan(smallest[1]) and np.isfinite(smallest[expected]).all()
+    assert np.array_equal(logarithms[expected], before[expected])  # no bit of another moved
+
+
 @several_blocks
 def test_results_are_the_same_bits_on_any_number_of_cores(k, monkeypatch):
     X = many(2 * _block(k)[0] + 7, k, 2, 0)
