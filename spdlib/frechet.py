@@ -96,6 +96,9 @@ class FrechetMean:
         if len(shape) != 3 or 0 in shape or shape[1] != shape[2]:
             raise ValueError(f"X has shape {shape}; accepted is (n, k, k) with n ≥ 1 and k ≥ 1")
         self.space = space or LogEuclidean(shape[1])
+        if self.space.k != shape[1]:
+            raise ValueError(f"space is {self.space!r}; accepted are those of k = {shape[1]}, the "
+                             "records' size")
         self.center = np.eye(shape[1]) if center is None else array(center, "center")
         if self.center.shape != shape[1:]:
             raise ValueError(f"center has shape {self.center.shape}; accepted is {shape[1:]}, as "

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from ._checks import integer
-from .spd import LOG_MAX, LOG_MIN, expm, invvecd, is_spd, logm, vecd, widest_spread
+from .spd import LOG_MAX, LOG_MIN, expm, invvecd, is_spd, is_symmetric, logm, vecd, widest_spread
 
 
 class _Flat:
@@ -54,6 +54,10 @@ class _Flat:
     def mean(self, M, y):
         """Step from `M` to the Fréchet mean of the points to which the steps `y` lead."""
         return y.sum(axis=-2) / y.shape[-2]
+
+    def within_reach(self, M, v):
+        """The step `v`, or the part of it after which float64 holds the point: here all of it."""
+        return v
 
 
 class LogEuclidean(_Flat):
@@ -119,3 +123,7 @@ class Euclidean(_Flat):
     def point(self, y):
         """The symmetric matrices with coordinates `y`, shape `(..., k, k)`."""
         return invvecd(y)
+
+    def contains(self, X):
+        """Which matrices are points of the space, booleans of shape `(...)`."""
+        return is_symmetric(X)

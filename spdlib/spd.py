@@ -190,16 +190,22 @@ def matrix_size(d):
     return k
 
 
-def is_spd(X):
-    """Which matrices `logm` takes for SPD, booleans of shape `(...)`."""
+def is_symmetric(X):
+    """Which matrices `vecd` takes for symmetric, booleans of shape `(...)`."""
     X = array(X, "X")
     A, eps = real(X, "X"), rounding(X)
     _check_square(A, "X")
     sound = np.isfinite(A).all(axis=(-2, -1))
     A = np.where(sound[..., None, None], A, 0)
-    sound &= _asymmetry(A) <= _tolerance(eps) * np.abs(A).max(axis=(-2, -1))
-    A = np.where(sound[..., None, None], _symmetrised(A), 0)
-    _, low, high = _spectral(np.log, A)
+    return sound & (_asymmetry(A) <= _tolerance(eps) * np.abs(A).max(axis=(-2, -1)))
+
+
+def is_spd(X):
+    """Which matrices `logm` takes for SPD, booleans of shape `(...)`."""
+    X = array(X, "X")
+    sound, eps = is_symmetric(X), rounding(X)
+    A = np.where(sound[..., None, None], real(X, "X"), 0)
+    _, low, high = _spectral(np.log, _symmetrised(A))
     return sound & (low > _floor(high, A.shape[-1], eps))
 
 

@@ -10,6 +10,7 @@ import pytest
 from spdlib import FrechetMean, L2Mechanism, PrivateFrechetMean, RiemannianLaplace, TangentGaussian
 from spdlib.calibration import sigma_analytic, sigma_classical
 from spdlib.frechet import clip_to_ball, frechet_sensitivity, project_to_ball
+from spdlib.spaces import Euclidean, LogEuclidean
 from spdlib.spd import (
     distance_logeuclid,
     expm,
@@ -425,3 +426,17 @@ def test_the_analytic_noise_is_smaller_and_only_it_goes_beyond_epsilon_1():
 def test_a_mechanism_that_keeps_no_promise_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         TangentGaussian(*arguments)
+
+
+def test_a_space_of_another_size_is_refused():
+    with pytest.raises(ValueError, match=r"space is LogEuclidean\(4\); accepted are .* k = 2"):
+        FrechetMean(random_spd(3, 2, 1, 0), None, 1.0, LogEuclidean(4))
+
+
+def test_in_the_euclidean_space_a_record_that_is_not_symmetric_gives_way_to_the_centre():
+    X = random_spd(4, 2, 0.5, 0)
+    repaired, broken = X.copy(), X.copy()
+    repaired[1], broken[1] = np.eye(2), [[1, 2], [3, 4]]
+    steps = [FrechetMean(records, np.eye(2), 9.0, Euclidean(2), "center").step
+             for records in (repaired, broken)]
+    assert np.array_equal(*steps)
