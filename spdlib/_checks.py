@@ -38,8 +38,8 @@ def integer(value, name, low, high=math.inf):
     """`value` as an int in [low, high]."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or not low <= value <= high:
-        top = "" if high == math.inf else f" and ≤ {high}"
-        raise ValueError(f"{name} is {value!r}; accepted are integers ≥ {low}{top}")
+        span = f"≥ {low}" if high == math.inf else f"from {low} to {high}"
+        raise ValueError(f"{name} is {value!r}; accepted are integers {span}")
     return int(value)
 
 

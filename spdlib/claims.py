@@ -13,6 +13,7 @@ import math
 
 import numpy as np
 
+from ._checks import integer, number
 from .certify import bisect, witness
 from .ledger import ID, MIME, OWN, VERDICT, VERDICTS, Check, ClaimError, Record, worst
 
@@ -362,10 +363,10 @@ def require(**parameters):
     chapter calls this.
     """
     for name, (value, low, high) in parameters.items():
-        kind = int if isinstance(low, int) else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
-            kinds = "integers" if kind is int else "numbers"
-            raise ValueError(f"{name} is {value!r}; accepted are {kinds} from {low} to {high}")
+        if isinstance(low, int):
+            integer(value, name, low, high)
+        else:
+            number(value, name, low, high, f"numbers from {low} to {high}")
 
 
 def _abut(first, second, size):

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ._checks import choice, integer
+
 IDX_FILES = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz",
              "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
 MEDMNIST = ("pathmnist", "octmnist", "bloodmnist", "breastmnist")
@@ -61,8 +63,7 @@ def load_histology(tile=28):
 
     There are m = 512 // tile of them in a row.
     """
-    if not isinstance(tile, (int, np.integer)) or not 1 <= tile <= 512:
-        raise ValueError(f"tile is {tile!r}; accepted are integers from 1 to 512")
+    tile = integer(tile, "tile", 1, 512)
     image, m = _package("skimage.data", "scikit-image").immunohistochemistry(), 512 // tile
     tiles = image[: m * tile, : m * tile].reshape(m, tile, m, tile, 3).swapaxes(1, 2)
     return tiles.reshape(m**2, tile, tile, 3)
@@ -75,7 +76,7 @@ def load_images(name, folder):
     with `images` and, where these are known, `labels`; else the labels are None. Where it has
     `full28`, images that are not whole are left out. Published files go first.
     """
-    _check("name", name, PUBLISHED)
+    choice(name, "name", PUBLISHED)
     if name in MEDMNIST:
         load, published = load_medmnist, f"{name}.npz"
     elif name in IDX:
@@ -93,8 +94,8 @@ def load_medmnist(name, folder, split="train"):
 
     The split is "train", "val" or "test".
     """
-    _check("name", name, MEDMNIST)
-    _check("split", split, ("train", "val", "test"))
+    choice(name, "name", MEDMNIST)
+    choice(split, "split", ("train", "val", "test"))
     path = Path(folder) / f"{name}.npz"
     expected = f"an npz file with {split}_images and {split}_labels"
     with _reading(path, name, path.name, expected) as stream:
@@ -108,8 +109,8 @@ def load_idx(name, folder, split="train"):
 
     Its idx files are in folder/name.
     """
-    _check("name", name, IDX)
-    _check("split", split, ("train", "test"))
+    choice(name, "name", IDX)
+    choice(split, "split", ("train", "test"))
     files, pair = IDX_FILES[:2] if split == "train" else IDX_FILES[2:], []
     for file, ndim in zip(files, (3, 1), strict=True):
         path, expected = Path(folder) / name / file, f"magic number {2048 + ndim}"
@@ -123,7 +124,7 @@ def load_cifar10(folder, split="train"):
 
     Its batches are in folder/cifar-10-batches-py.
     """
-    _check("split", split, ("train", "test"))
+    choice(split, "split", ("train", "test"))
     files = [f"data_batch_{i}" for i in range(1, 6)] if split == "train" else ["test_batch"]
     return _joined(_cifar10_batch(Path(folder) / "cifar-10-batches-py" / file) for file in files)
 
@@ -218,11 +219,6 @@ def _reading(path, name, file, expected):
         except Exception as error:
             found = f"{type(error).__name__}: {error}"
             raise ValueError(f"{path} is not {expected}: {found}") from error
-
-
-def _check(argument, value, accepted):
-    if value not in accepted:
-        raise ValueError(f"{argument} is {value!r}; accepted are {', '.join(accepted)}")
 
 
 def _package(module, package):

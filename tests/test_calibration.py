@@ -329,7 +329,7 @@ ACCEPTED = {
     "sigma": "finite numbers above 0",
     "sensitivity": "finite numbers above 0",
     "scale": "finite numbers above 0",
-    "d": "integers ≥ 1 and ≤ 5050",
+    "d": "integers from 1 to 5050",
 }
 
 
