@@ -170,10 +170,11 @@ class PrivateFrechetMean:
     keeps no generator, and nothing of the data but the release.
 
     The promise is that of noise in real numbers. The low-order bits of float64 noise can tell two
-    data sets apart (Mironov 2012; Haney et al. 2022): with k = 1, ε = 1, δ = 1e-6 an event that one
-    of two neighbours never produces showed in 2% of the other's releases. Round a release before it
-    leaves the house. NumPy's generators are not cryptographic either: who can guess a seed can take
-    the noise away, so give `rng` for experiments only.
+    data sets apart (Mironov 2012; Haney et al. 2022): of the answers 0 and 1, released at ε = 1 and
+    δ = 1e-6 with sensitivity 1, the one shows last bits in over 1% of its releases that the other
+    never shows. Round a release before it leaves the house; that is no proof. NumPy's generators
+    are not cryptographic either: who can guess a seed can take the noise away, so give `rng` for
+    experiments only.
 
     Examples
     --------
