@@ -41,8 +41,8 @@ EXCEPTIONS = {
     ("07_laplace", "SP-08", 13): "where two δ cross; the certificate of this claim holds them",
     ("07_laplace", "SP-08", 14): "the same thresholds",
     ("07_laplace", "SP-08", 15): "the same thresholds",
-    ("09_descriptors", "TG-28", 1): "the step compares norms of one feature vector",
-    ("09_descriptors", "TG-28", 2): "the step compares norms of one feature vector",
+    ("10_descriptors", "TG-28", 1): "the step compares norms of one feature vector",
+    ("10_descriptors", "TG-28", 2): "the step compares norms of one feature vector",
 }
 
 

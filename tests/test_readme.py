@@ -44,7 +44,7 @@ def test_its_files_exist():
 
 
 def test_its_picture_is_the_figure_of_the_chapter_it_names():
-    chapter = json.loads((ROOT / "book/17_release.ipynb").read_text(encoding="utf-8"))
+    chapter = json.loads((ROOT / "book/18_release.ipynb").read_text(encoding="utf-8"))
     outputs = [output for cell in chapter["cells"] for output in cell.get("outputs", ())]
     shown = [output["data"] for output in outputs if "image/png" in output.get("data", {})]
     figures = [base64.b64decode(data["image/png"]) for data in shown]

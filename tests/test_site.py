@@ -196,7 +196,7 @@ def test_every_internal_link_leads_somewhere(site, address, visits):
 
 
 def test_no_id_stands_twice_on_the_ledger_page(visits):
-    ids = visits["book/18_ledger.html"]["ids"]
+    ids = visits["book/20_ledger.html"]["ids"]
     assert sorted(ids) == sorted(set(ids))
 
 
@@ -216,7 +216,7 @@ def test_the_ledger_filters_as_its_json_says(over, site, address, visitor):
         for row in rows
     ]
     page = visitor(home)
-    page.goto(f"{home}/book/18_ledger.html")
+    page.goto(f"{home}/book/20_ledger.html")
     assert page.evaluate(SHOWN)["tex"] == []
     options = {
         name: page.eval_on_selector_all(f"select[name={name}] option",
