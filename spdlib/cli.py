@@ -16,6 +16,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from .ledger import ID, MIME, ClaimError, ledger, tally
+from .show import aligned
 
 CLAIM = re.compile(
     rf"""\bclaim\(\s*["'](?P<id>{ID.pattern})["']\s*,\s*["'](?P<stated>\w+)["']"""
@@ -373,12 +374,3 @@ def cell_outcomes(cell):
 def as_stated(row):
     """Whether the verdict of an outcome (claim, stated, verdict, message) is the stated one."""
     return row[1] == row[2]
-
-
-def aligned(table):
-    """Rows of a table as lines with aligned columns."""
-    texts = [[str(entry) for entry in row] for row in table]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    lines = [[entry.ljust(width) for entry, width in zip(row, widths, strict=True)]
-             for row in texts]
-    return "\n".join("  ".join(line).rstrip() for line in lines)

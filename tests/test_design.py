@@ -26,6 +26,7 @@ ORDER = [
     "audit",
     "certify",
     "ledger",
+    "show",
     "claims",
     "cli",
 ]
