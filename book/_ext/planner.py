@@ -32,22 +32,18 @@ def place(app, doctree, page):
 
 
 def scripts(app, page, template, context, doctree):
-    """The scripts of a page that has a planner: the table first."""
-    if doctree is not None and doctree.get("planner"):
-        app.add_js_file("planner-table.js", loading_method="defer")
-        app.add_js_file("planner.js", loading_method="defer")
-
-
-def write(app, error):
-    """Write the table as a script, which a page can load from the file system as well."""
-    if not error:
-        table = json.dumps(recorded_table(pathlib.Path(app.srcdir) / "book"))
-        target = pathlib.Path(app.outdir) / "_static/planner-table.js"
-        target.write_text(f"window.plannerTable = {table};\n", encoding="utf-8")
+    """The scripts of a page that has a planner; a page can load them from the file system."""
+    if doctree is None or not doctree.get("planner"):
+        return
+    table = json.dumps(recorded_table(pathlib.Path(app.srcdir) / "book"))
+    target = pathlib.Path(app.outdir) / "_static/planner-table.js"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(f"window.plannerTable = {table};\n", encoding="utf-8")
+    for name in ("planner-table.js", "planner.js"):
+        app.add_js_file(name, loading_method="defer")
 
 
 def setup(app):
     app.connect("doctree-resolved", place)
     app.connect("html-page-context", scripts)
-    app.connect("build-finished", write)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
