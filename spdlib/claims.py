@@ -7,7 +7,6 @@ close by. Exactly one must survive, and which one it is, is the verdict. Anythin
 spdlib.
 """
 
-import html
 import itertools
 import math
 
@@ -15,18 +14,13 @@ import numpy as np
 
 from ._checks import integer, number
 from .certify import bisect, witness
-from .ledger import ID, MIME, OWN, VERDICT, VERDICTS, Check, ClaimError, Record, worst
+from .ledger import ID, OWN, VERDICT, VERDICTS, Check, ClaimError, Record, worst
+from .show import claim_block
 
 ALPHA = 1e-6  # level of every statistical check, and 1 - ALPHA its power: the draws follow from it
 ROUNDING, SEPARATION = 1e-9, 1e-6  # an error below the first is rounding, above the second not
 MOST_DRAWS = 5_000_000
 CHUNK = 50_000
-SURVIVES = {
-    "printed": "the printed statement survives",
-    "stated": "the book's statement survives",
-    "corrected": "the corrected statement survives",
-    "measured": "what was measured survives",
-}
 
 
 class Inconclusive(ClaimError):
@@ -46,7 +40,9 @@ class claim:
     The second argument is the verdict that the author expects; another one raises, so that no
     text goes on saying what its check no longer shows. Each verb takes `printed` (or `stated`,
     where the statement is the book's own), where there are such `corrected` and `measured`, and
-    `rivals`, a dict from name to candidate. The verb fixes the kind of evidence. `c.rng` is a
+    `rivals`, a dict from words to candidate. Each of the others is a candidate or a pair
+    `(words, candidate)`: the words tell the reader what it says. Without words, a number or an
+    interval speaks for itself. The verb fixes the kind of evidence. `c.rng` is a
     Generator for values that the chapter draws itself; every check has a generator of its own,
     from (seed, id, number of the check), so that a new cell moves no other number.
     """
@@ -72,7 +68,7 @@ class claim:
         if main not in roles:
             raise Inconclusive(f"{self.id}: no check has a candidate that is {main!r}")
         verdict = worst(check["survivor"] for check in self.checks)
-        _show(Record(id=self.id, stated=self.stated, verdict=verdict, checks=self.checks))
+        claim_block(Record(id=self.id, stated=self.stated, verdict=verdict, checks=self.checks))
         if verdict != self.stated:
             raise VerdictDiffers(f"{self.id}: stated {self.stated}, computed {verdict}")
 
@@ -251,7 +247,10 @@ class claim:
     def _candidates(
         self, runs=(), /, *, printed=None, stated=None, corrected=None, measured=None, rivals=None
     ):
-        """All candidates by name, the possible truths first; `runs` are other rivals' names."""
+        """All candidates by name, the possible truths first; `runs` are other rivals' names.
+
+        The words of the truths are laid down for the check that follows.
+        """
         truths = {
             "printed": printed,
             "stated": stated,
@@ -276,6 +275,9 @@ class claim:
             raise Inconclusive(
                 f"{self.id}: a single candidate is no contest; accepted is a check with a rival"
             )
+        self._says = {}
+        for role in given:
+            self._says[role], truths[role] = _in_words(truths[role])
         return {role: truths[role] for role in given} | dict(rivals or {})
 
     def _intervals(self, candidates, size):
@@ -293,6 +295,8 @@ class claim:
                     "intervals (low, high)"
                 )
             spans[name] = low, high
+            if not self._says.get(name, name):
+                self._says[name] = _span(spans[name])
         for truth, other in itertools.combinations(spans, 2):
             if truth in VERDICT and _abut(spans[truth], spans[other], size):
                 raise ValueError(
@@ -322,6 +326,7 @@ class claim:
                 summary=summary,
                 survivor=alone,
                 how=results[alone][1],
+                says=self._says,
                 rejected=rejected,
             )
         )
@@ -408,38 +413,17 @@ def _span(span):
     return low if low == high else f"{low} to {high}"
 
 
+def _in_words(candidate):
+    """The words of a candidate and the candidate: of the pair, if it is one, or of a number."""
+    if isinstance(candidate, tuple) and len(candidate) == 2 and isinstance(candidate[0], str):
+        return candidate
+    numeric = np.ndim(candidate) == 0 and np.asarray(candidate).dtype.kind in "iuf"
+    return f"{candidate:.3g}" if numeric else "", candidate
+
+
 def _entries(value, candidate):
     """Pairs of entries of two expressions or two matrices of one shape."""
     wanted, given = getattr(value, "shape", ()), getattr(candidate, "shape", ())
     if wanted != given:
         raise ValueError(f"a candidate's shape is {given}; accepted is the value's, {wanted}")
     return list(zip(value, candidate, strict=True)) if wanted else [(value, candidate)]
-
-
-def _show(record):
-    """Show a claim's record to the reader as one block, and to programs as JSON.
-
-    The link leads to the row of the ledger, on whatever page that stands: the book's build
-    completes it.
-    """
-    from IPython.display import display
-
-    lines, items = [f"{record['id']} {record['verdict']}"], []
-    for check in record["checks"]:
-        evidence, summary, how = check["evidence"], check["summary"], check["how"]
-        words, rejected = SURVIVES[check["survivor"]], check["rejected"].items()
-        lost = "; ".join(f"{name} ({why})" for name, why in rejected)
-        lines.append(f"  {evidence}, {summary}: {words} ({how}); rejected: {lost}")
-        lost = "; ".join(
-            f"<i>{html.escape(name)}</i> ({html.escape(why)})" for name, why in rejected
-        )
-        items.append(
-            f"<li><b>{evidence}</b> {html.escape(summary)}: {words} ({html.escape(how)})<br>"
-            f"<small>rejected: {lost}</small></li>"
-        )
-    block = (
-        f'<div class="claim claim-{record["verdict"]}">'
-        f'<p><a href="#ledger-{record["id"]}">{record["id"]}</a> '
-        f"<strong>{record['verdict']}</strong></p><ul>{''.join(items)}</ul></div>"
-    )
-    display({MIME: record, "text/html": block, "text/plain": "\n".join(lines)}, raw=True)

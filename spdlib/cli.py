@@ -20,6 +20,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from .frechet import frechet_sensitivity
 from .ledger import ID, MIME, ClaimError, ledger, tally
 from .planning import plan, records_needed
+from .show import aligned
 from .spd import ball_from_bounds
 
 CLAIM = re.compile(
@@ -426,12 +427,3 @@ def cell_outcomes(cell):
 def as_stated(row):
     """Whether the verdict of an outcome (claim, stated, verdict, message) is the stated one."""
     return row[1] == row[2]
-
-
-def aligned(table):
-    """Rows of a table as lines with aligned columns."""
-    texts = [[str(entry) for entry in row] for row in table]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    lines = [[entry.ljust(width) for entry, width in zip(row, widths, strict=True)]
-             for row in texts]
-    return "\n".join("  ".join(line).rstrip() for line in lines)

@@ -31,12 +31,17 @@ class ClaimError(Exception):
 
 
 class Check(TypedDict):
-    """One check of a claim: `rejected` says of each candidate that lost how clearly it did."""
+    """One check of a claim.
+
+    `says` has the words of each possible truth, `rejected` of each candidate that lost how clearly
+    it did. A rival's name is what it says.
+    """
 
     evidence: str
     summary: str
     survivor: str
     how: str
+    says: dict[str, str]
     rejected: dict[str, str]
 
 

@@ -1,7 +1,9 @@
 """Guards: what every chapter must keep to, and what the ledger says of them all."""
 
+import base64
 import json
 import re
+import struct
 
 import pytest
 from conftest import CHAPTERS, ROOT, cells_of
@@ -18,6 +20,7 @@ from spdlib.ledger import (
 )
 
 BOOK = ROOT / "book"
+MOST_LINES = 40  # of a cell of code that is open on the page
 TAGS = {"parameters", "hide-input", "nbval-ignore-output"}
 PAPERS, CLAIMS = read_claims(BOOK)
 each_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.stem)
@@ -66,8 +69,33 @@ def test_every_figure_has_caption_alt_text_and_a_printed_digest(chapter):
             shown = cell["metadata"]["mystnb"]
             assert shown["figure"]["caption"] and shown["image"]["alt"]
             assert shown["figure"]["name"].startswith("fig-")
-            printed = [output for output in cell["outputs"] if output.get("name") == "stdout"]
-            assert printed, "nbval does not compare images"
+            text = [output for output in cell["outputs"]
+                    if output.get("name") == "stdout" or "text/html" in output.get("data", {})]
+            assert text, "nbval does not compare images"
+
+
+@each_chapter
+def test_folds_the_code_of_its_checks_and_keeps_the_open_cells_short(chapter):
+    for cell in code_cells(chapter):
+        folded = "hide-input" in cell["metadata"].get("tags", ())
+        assert folded or "claim(" not in cell["source"], cell["source"][:200]
+        assert folded or cell["source"].count("\n") < MOST_LINES, cell["source"][:200]
+
+
+@each_chapter
+def test_every_candidate_says_in_words_what_it_states(chapter):
+    for record in recorded(chapter):
+        for check in record["checks"]:
+            assert all(check["says"].values()), (record["id"], check["summary"])
+
+
+@each_chapter
+def test_no_figure_is_too_wide_for_a_phone(chapter):
+    for cell in code_cells(chapter):
+        for output in cell["outputs"]:
+            if png := output.get("data", {}).get("image/png"):
+                (width,) = struct.unpack(">I", base64.b64decode(png)[16:20])
+                assert width <= 6.2 * 130, cell["metadata"]["mystnb"]["figure"]["name"]
 
 
 @each_chapter

@@ -143,19 +143,35 @@ def test_a_claim_puts_its_own_statement_to_the_test_whatever_else_it_does(shown,
     assert records(shown)[0]["verdict"] == "holds"
 
 
+@pytest.mark.parametrize("role", VERDICT)
+def test_the_block_says_of_each_candidate_what_it_states_and_whether_it_survives(shown, role):
+    truths, id = roles(role, 1, 2)
+    truths = {name: (f"it is {value}", value) for name, value in truths.items()}
+    contest("equal", VERDICT[role], id, value=1, **truths, rivals={"it is 3": 3})
+    rows = [line.split("  ") for line in shown[0]["text/plain"].splitlines()[3:]]
+    rows = {words[0]: words for words in ([w.strip() for w in row if w] for row in rows)}
+    assert set(rows) == {*truths, "rival"}
+    assert rows[role] == [role, "it is 1", "equal to rounding error", "yes"]
+    assert all(row[-1] == "no" for name, row in rows.items() if name != role)
+    assert rows["rival"][1] == "it is 3"
+
+
 @pytest.mark.parametrize(
-    "role, words",
+    "verb, candidate, words",
     [
-        ("printed", "the printed statement survives"),
-        ("stated", "the book's statement survives"),
-        ("corrected", "the corrected statement survives"),
-        ("measured", "what was measured survives"),
+        ("equal", 0.25, "0.25"),
+        ("bound", np.float64(0.25), "0.25"),
+        ("reads", (0.2, 0.3), "0.2 to 0.3"),
+        ("equal", [0.25], ""),
+        ("identity", 1 / (4 * a / a), ""),
+        ("equal", ("a quarter", 0.25), "a quarter"),
+        ("reads", ("about a quarter", (0.2, 0.3)), "about a quarter"),
     ],
 )
-def test_the_block_says_whose_statement_survives(shown, role, words):
-    truths, id = roles(role, 1, 2)
-    contest("equal", VERDICT[role], id, value=1, **truths, rivals={"3": 3})
-    assert words in shown[0]["text/html"] and words in shown[0]["text/plain"]
+def test_a_number_or_an_interval_needs_no_words(shown, verb, candidate, words):
+    value = sympy.Rational(1, 4) if verb == "identity" else 0.25
+    contest(verb, value=value, printed=candidate, rivals={"a fifth": value / 5})
+    assert records(shown)[0]["checks"][0]["says"] == {"printed": words}
 
 
 @every_verb

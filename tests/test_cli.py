@@ -13,7 +13,7 @@ import nbformat
 import pytest
 
 from spdlib import ball_from_bounds, cli, plan, records_needed
-from spdlib.claims import MIME
+from spdlib.ledger import MIME
 
 PARAMETERS = '''k: int = 2  # matrix size
 epsilon: float = 0.5  # privacy budget

@@ -27,6 +27,7 @@ ORDER = [
     "audit",
     "certify",
     "ledger",
+    "show",
     "claims",
     "cli",
 ]

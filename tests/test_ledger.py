@@ -48,6 +48,7 @@ def record(id, verdict="holds", evidence="exact", rejected=("half",)):
                 "summary": "1 number",
                 "survivor": survivor,
                 "how": "equal",
+                "says": {survivor: "it is 1"},
                 "rejected": dict.fromkeys(rejected, "off"),
             }
         ],
