@@ -23,6 +23,7 @@ ORDER = [
     "sampling",
     "mechanisms",
     "frechet",
+    "planning",
     "audit",
     "certify",
     "ledger",
