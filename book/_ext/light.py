@@ -10,7 +10,7 @@ import pathlib
 import re
 import struct
 
-from sphinx.builders.html._assets import _CascadingStyleSheet
+from sphinx.builders.html._assets import _CascadingStyleSheet, _JavaScript
 from sphinx.errors import ExtensionError
 
 THEME = ["_static/basic.css", "_static/styles/pydata-sphinx-theme.css"]  # before all others
@@ -40,19 +40,23 @@ def size(png):
     return round(width * scale), round(height * scale)
 
 
+def waiting(script):
+    """The script as one that waits for the page; what stands in the page itself cannot."""
+    if not script.filename:
+        return script
+    attributes = script.attributes | {"defer": "defer"}
+    return _JavaScript(script.filename, priority=script.priority, **attributes)
+
+
 def lighten(app, page, template, context, doctree):
     """One style sheet, scripts that wait, figures that load when they are near."""
     sheets = sorted(context["css_files"], key=lambda sheet: sheet.priority)
     app.builder.sheets = [sheet.filename for sheet in sheets]
     context["css_files"] = [_CascadingStyleSheet("_static/site.css")]
-    scripts = []
-    for script in context["script_files"]:
-        if script.filename:
-            script.attributes["defer"] = "defer"
-        elif script.attributes["body"].startswith("DOCUMENTATION_OPTIONS."):
-            continue  # it would run before the script that it adds to, and nothing reads it
-        scripts.append(script)
-    context["script_files"] = scripts
+    context["script_files"] = [
+        script if page == "search" else waiting(script) for script in context["script_files"]
+        # these would run before the script that they add to, and nothing reads them
+        if not script.attributes.get("body", "").startswith("DOCUMENTATION_OPTIONS.")]
 
     paths = {name: path for path, name in app.builder.images.items()}
 
