@@ -1,7 +1,19 @@
 // Pages opened as files cannot read one another: the search then shows titles without excerpts.
 if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 
+// A link to what is folded opens it.
+function openTarget() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (target?.matches("details")) {
+    target.open = true;
+    target.scrollIntoView();
+  }
+}
+addEventListener("hashchange", openTarget);
+
 document.addEventListener("DOMContentLoaded", () => {
+  openTarget();
+
   // An excerpt begins at the article, not at the buttons above it. Only the page of the search has a Search.
   if (typeof Search !== "undefined") {
     const htmlToText = Search.htmlToText;
