@@ -21,7 +21,7 @@ FRONT = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
-<link rel="icon" href="{icon}">
+<link rel="icon" href="data:,">
 <meta http-equiv="refresh" content="0; url={first}">
 <a href="{first}">{title}</a>
 </html>
@@ -111,10 +111,9 @@ def finish(app, error):
     text = "\n".join([*notices, used(rules, words)])
     (static / "site.css").write_text(text, encoding="utf-8")
 
-    first = html.escape(app.builder.get_target_uri(app.config.root_doc))
     (out / "index.html").write_text(FRONT.format(
-        language=app.config.language, title=html.escape(app.config.html_title), first=first,
-        icon=html.escape("_static/" + app.builder.globalcontext["favicon_url"])), encoding="utf-8")
+        language=app.config.language, title=html.escape(app.config.html_title),
+        first=html.escape(app.builder.get_target_uri(app.config.root_doc))), encoding="utf-8")
 
 
 def setup(app):
