@@ -74,6 +74,17 @@ def test_a_record_that_changes_its_class_costs_two_releases_and_no_more(size):
     assert 0.5 < low <= gaussian_epsilon(1, 1e-5, math.sqrt(2) * mu)
 
 
+@pytest.mark.parametrize("size", [2, 178, 8000])
+def test_noisy_class_sizes_cost_one_release_more(size):
+    mechanism, histogram = TangentGaussian(1, 0.5, 1e-5), TangentGaussian(math.sqrt(2), 0.5, 1e-5)
+    # two sizes move by one each, so that the vector of them moves by the root of two
+    moves = [mechanism.mu, mechanism.mu * size / (size + 1), math.sqrt(2) / histogram.sigma]
+    low, _, high = accountant(moves).compute_epsilon(1e-5, [1] * 3)
+    assert low <= gaussian_epsilon(1, 1e-5, math.hypot(*moves)) <= high
+    for rival in (moves[:2], [*moves[:2], 1 / histogram.sigma]):
+        assert not low <= gaussian_epsilon(1, 1e-5, math.hypot(*rival)) <= high
+
+
 def test_composed_gaussians_are_one_whose_mu_is_rounded_up():
     mechanisms = [TangentGaussian(1, e, 1e-6) for e in (0.3, 0.5, 0.8)]
     mu = math.hypot(*(mechanism.mu for mechanism in mechanisms))
