@@ -2,6 +2,7 @@
 
 from .frechet import FrechetMean, PrivateFrechetMean
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
+from .planning import expected_error, plan, records_needed
 from .spaces import Euclidean, LogEuclidean
 from .spd import (
                   ball_from_bounds,
@@ -15,8 +16,9 @@ from .spd import (
                   vecd,
 )
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = ["Euclidean", "FrechetMean", "L2Mechanism", "LogEuclidean", "PrivateFrechetMean",
-           "RiemannianLaplace", "TangentGaussian", "ball_from_bounds", "distance_logeuclid", "expm",
-           "invvecd", "logm", "mean_logeuclid", "powm", "random_spd", "vecd"]
+           "RiemannianLaplace", "TangentGaussian", "ball_from_bounds", "distance_logeuclid",
+           "expected_error", "expm", "invvecd", "logm", "mean_logeuclid", "plan", "powm",
+           "random_spd", "records_needed", "vecd"]

@@ -193,12 +193,13 @@ def l2_delta(scale, epsilon, d, sensitivity=1.0):
 
     0 where sensitivity/scale <= epsilon: there the mechanism is epsilon-DP. The scale is in the
     unit of the sensitivity. Less than 1e-9 of itself above the value at a sensitivity that is 2^-51
-    larger. ValueError for an epsilon outside [1e-6, 1e3], a d outside 1 to 5050, a scale or
-    sensitivity that is not finite and positive, a sensitivity/scale beyond 1e5.
+    larger. ValueError for an epsilon neither 0 nor in [1e-6, 1e3], a d outside 1 to 5050, a scale
+    or sensitivity that is not finite and positive, a sensitivity/scale beyond 1e5.
     """
     loss = _mu(sensitivity, scale, "scale")
     loss = number(loss, "sensitivity / scale", TINY, 1e5, "numbers up to 1e5")
-    epsilon, d = _epsilon(epsilon), _dimension(d)
+    epsilon = number(epsilon, "epsilon", 1e-6, 1e3, "0 and numbers from 1e-6 to 1e3", also=0)
+    d = _dimension(d)
     if loss <= epsilon:
         return 0.0
     log_delta = _log_l2_delta(loss - epsilon, epsilon, d) + SLACK
@@ -230,7 +231,7 @@ def _log_l2_delta(excess, epsilon, d):
     alpha = (epsilon + excess) / 2
     log_K, ratio = _bessel_K(d, alpha)
     r = (d - 1) / alpha * ratio
-    end = 2 * math.asin(math.sqrt(excess / (4 * alpha)))  # here the loss is epsilon; end < pi/2
+    end = 2 * math.asin(math.sqrt(excess / (4 * alpha)))  # here the loss is epsilon; end <= pi/2
     h = end / 2 / (16 + int(d + alpha) // 8)  # half the width of a panel
     middle = np.arange(h, end, 2 * h)[:, None]
     phi = middle + h * _L2_NODES

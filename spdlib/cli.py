@@ -1,4 +1,6 @@
-"""The command line: `spdlib run` reruns a chapter, `spdlib ledger` writes the ledger."""
+"""The command line: `spdlib run` reruns a chapter, `spdlib plan` foresees the error of a release,
+`spdlib ledger` writes the ledger.
+"""
 
 import argparse
 import contextlib
@@ -15,8 +17,11 @@ import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
+from .frechet import frechet_sensitivity
 from .ledger import ID, MIME, ClaimError, ledger, tally
+from .planning import plan, records_needed
 from .show import aligned
+from .spd import ball_from_bounds
 
 CLAIM = re.compile(
     rf"""\bclaim\(\s*["'](?P<id>{ID.pattern})["']\s*,\s*["'](?P<stated>\w+)["']"""
@@ -64,6 +69,17 @@ def _parser():
                      help="keep the executed notebooks and verdicts.csv here")
     run.add_argument("-j", dest="jobs", type=int, default=os.cpu_count(),
                      help="runs at a time (default: one a core)")
+    foresee = commands.add_parser("plan", help="how far a private mean will be from the mean")
+    foresee.set_defaults(command=_plan)
+    foresee.add_argument("-k", type=int, required=True, help="size of the matrices, up to 100")
+    foresee.add_argument("-n", type=int, required=True, help="number of records")
+    foresee.add_argument("--radius", type=float, help="of the public ball that holds the records")
+    foresee.add_argument("--low", type=float, help="in place of --radius, public bounds on")
+    foresee.add_argument("--high", type=float, help="the eigenvalues of a record")
+    foresee.add_argument("--epsilon", type=float, required=True, help="of the promise")
+    foresee.add_argument("--delta", type=float, required=True, help="of the promise")
+    foresee.add_argument("--error", type=float,
+                         help="mean error that is wanted: how many records does it take?")
     write = commands.add_parser("ledger", help="write the ledger as JSON")
     write.set_defaults(command=_ledger)
     write.add_argument("-o", dest="output", type=pathlib.Path, metavar="FILE",
@@ -86,6 +102,43 @@ def _ledger(arguments):
         sys.stdout.write(text)
     print(tally(rows), file=sys.stderr)
     return 0
+
+
+def _plan(arguments):
+    try:
+        lines = list(planned(arguments))
+    except ValueError as error:
+        raise UsageError(error) from None
+    print(*lines, sep="\n")
+    return 0
+
+
+def planned(a):
+    """Lines that say what a release costs in error, for the arguments `a` of `spdlib plan`."""
+    bounds = a.low is not None, a.high is not None
+    if any(bounds) == (a.radius is not None) or any(bounds) != all(bounds):
+        raise UsageError(f"--radius is {a.radius}, --low {a.low}, --high {a.high}; accepted is "
+                         "either --radius or both of the others")
+    ball, radius = "a public centre", a.radius
+    if any(bounds):
+        center, radius = ball_from_bounds(a.low, a.high, a.k)
+        ball = f"{center[0, 0]:.4g}·I, which holds eigenvalues from {a.low:g} to {a.high:g}"
+    rows = plan(a.k, a.n, radius, a.epsilon, a.delta)
+    yield (f"ball       radius {radius:.4g} about {ball}\n"
+           f"records    {a.n} of size {a.k}: one replaced moves the mean by at most "
+           f"{frechet_sensitivity(a.n, radius):.4g}\n"
+           f"errors     log-Euclidean distances to the mean of the clipped records: bare, and\n"
+           f"           projected onto the ball, the mean at its centre or in the worst place\n")
+    header = ["noise", "δ", "scale", "bare: mean", "95% within", "projected: centre", "worst"]
+    yield aligned([header, *([row[0], *(f"{value:.4g}" for value in row[1:])] for row in rows)])
+    best, pure = min(rows[:-1], key=lambda row: row.bare), rows[-1]
+    yield (f"\nAt ({a.epsilon:g}, {a.delta:g}) {best.mechanism} noise errs least; laplace errs "
+           f"{pure.bare / best.bare:.3g} times as much, and promises more: δ = 0.")
+    if a.error is not None:
+        needed = (f"{row.mechanism} "
+                  f"{records_needed(a.k, radius, a.epsilon, row.delta, a.error, row.mechanism)}"
+                  for row in rows)
+        yield f"Records for a mean error of {a.error:g}: {', '.join(needed)}."
 
 
 def _run(arguments):

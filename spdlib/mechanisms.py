@@ -10,7 +10,14 @@ import math
 import numpy as np
 
 from ._checks import array, choice, finite, generator, integer, number, positive
-from .calibration import l2_scale, laplace_scale, sigma_analytic, sigma_classical
+from .calibration import (
+    gaussian_delta,
+    l2_delta,
+    l2_scale,
+    laplace_scale,
+    sigma_analytic,
+    sigma_classical,
+)
 from .sampling import sample_laplace
 from .spaces import LogEuclidean
 
@@ -18,7 +25,10 @@ SIGMA = {"analytic": sigma_analytic, "classical": sigma_classical}
 
 
 class Mechanism:
-    """Noise for a query on a flat space; its heirs say of which law, in `_noise(shape, rng)`."""
+    """Noise for a query on a flat space; its heirs say of which law, and what that promises.
+
+    They define `_noise(shape, rng)`, and in R^d `error(d)` and `delta(epsilon, d)`.
+    """
 
     def answer(self, query, rng=None, size=None):
         """Private answers to the query, steps from its public centre.
@@ -86,6 +96,34 @@ class Mechanism:
         space = space or LogEuclidean(shape[-1])
         return space.point(self.perturb(space.coordinates(M), rng, size))
 
+    def error(self, d):
+        """Law of the distance between an answer in R^d and the truth, before any projection.
+
+        It depends on the mechanism alone, not on the data: `.mean()`, `.ppf(0.95)`, `.moment(2)`.
+
+        Parameters
+        ----------
+        d : int
+            Dimension of the space, k(k+1)/2 for matrices of size k.
+
+        Returns
+        -------
+        scipy.stats.rv_continuous_frozen
+        """
+        raise NotImplementedError
+
+    def delta(self, epsilon, d):
+        """The smallest δ at which an answer in R^d is (ε, δ)-DP, rounded up.
+
+        Parameters
+        ----------
+        epsilon : float
+            0, or from 1e-6 to 1e3.
+        d : int
+            Dimension of the space, k(k+1)/2 for matrices of size k.
+        """
+        raise NotImplementedError
+
     def __repr__(self):
         public = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
         return f"{type(self).__name__}({public})"
@@ -128,6 +166,15 @@ class TangentGaussian(Mechanism):
         """The mechanism for this query."""
         return cls(query.sensitivity, epsilon, delta, calibration)
 
+    def error(self, d):
+        from scipy.stats import chi  # here, for it takes as long to load as all the rest
+
+        return chi(integer(d, "d", 1, 5050), scale=self.sigma)
+
+    def delta(self, epsilon, d):
+        integer(d, "d", 1, 5050)  # the same δ in all of them
+        return gaussian_delta(self.sigma, epsilon, self.sensitivity)
+
     def _noise(self, shape, rng):
         return self.sigma * rng.standard_normal(shape)
 
@@ -165,6 +212,12 @@ class RiemannianLaplace(Mechanism):
         """The mechanism for this query; its promise is pure, so `delta` has to be 0."""
         number(delta, "delta", 0, 0, '0 with "laplace", whose promise is pure')
         return cls(query.sensitivity, epsilon)
+
+    def error(self, d):
+        return _gamma(integer(d, "d", 1, 5050), self.scale)
+
+    def delta(self, epsilon, d):
+        return l2_delta(self.scale, epsilon, d, self.sensitivity)
 
     def _noise(self, shape, rng):
         return self.scale * sample_laplace(shape, rng)
@@ -205,7 +258,25 @@ class L2Mechanism(Mechanism):
         """The mechanism for this query."""
         return cls(query.sensitivity, epsilon, delta, query.space.dim)
 
+    def error(self, d):
+        return _gamma(self._own(d), self.scale)
+
+    def delta(self, epsilon, d):
+        return l2_delta(self.scale, epsilon, self._own(d), self.sensitivity)
+
+    def _own(self, d):
+        if integer(d, "d", 1, 5050) != self.d:
+            raise ValueError(f"d is {d!r}; accepted is {self.d}, the mechanism's own")
+        return self.d
+
     def _noise(self, shape, rng):
         if shape[-1:] != (self.d,):
             raise ValueError(f"y has shape {shape}; accepted is (..., {self.d}), the mechanism's d")
         return self.scale * sample_laplace(shape, rng)
+
+
+def _gamma(d, scale):
+    """Law of the length of noise with density exp(-‖x‖/scale) on R^d."""
+    from scipy.stats import gamma
+
+    return gamma(d, scale=scale)

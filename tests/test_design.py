@@ -16,6 +16,7 @@ ORDER = [
     "_parallel",
     "spd",
     "calibration",
+    "accounting",
     "descriptors",
     "datasets",
     "printed",
@@ -23,6 +24,7 @@ ORDER = [
     "sampling",
     "mechanisms",
     "frechet",
+    "planning",
     "audit",
     "certify",
     "ledger",
@@ -36,6 +38,7 @@ MODULES = {
     if path.stem != "__init__"
 }
 BOOK = {"sympy", "flint", "IPython", "papermill", "sklearn", "skimage", "matplotlib"}
+BOOK |= {"dp_accounting"}
 MOST_LINES = 400
 every_module = pytest.mark.parametrize("name", MODULES)
 

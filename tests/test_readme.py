@@ -7,6 +7,7 @@ import re
 from conftest import ROOT
 
 import spdlib
+from spdlib.cli import main
 
 README, CONTRIBUTING, CHANGELOG = (
     (ROOT / f"{name}.md").read_text(encoding="utf-8")
@@ -22,6 +23,12 @@ def test_its_python_runs_and_releases_a_mean(capsys):
     for source in blocks("python"):
         exec(source, {})
     assert "differentially private" in capsys.readouterr().out
+
+
+def test_its_plan_runs(capsys):
+    command = re.search(r"^\.venv/bin/spdlib (plan .*)$", README, re.M)[1]
+    assert main(command.split()) == 0
+    assert "errs least" in capsys.readouterr().out
 
 
 def test_its_make_targets_exist():

@@ -1,0 +1,54 @@
+"""What chapters record of images that the book cannot ship, measured anew where the images are.
+
+SPDLIB_DATA names a folder with the sets, whole or in part, as `spdlib.datasets.load_images` reads
+them. A set that is not there, or is another part of its set, is skipped.
+"""
+
+import ast
+import hashlib
+import os
+
+import numpy as np
+import pytest
+from conftest import ROOT, cells_of
+
+from spdlib import printed
+from spdlib.datasets import load_images
+from spdlib.descriptors import covariance_descriptors
+from spdlib.spd import logm
+
+DESCRIPTORS = ROOT / "book/10_descriptors.ipynb"
+ETA = 1e-6
+
+
+def written_out(chapter, name):
+    """The literal that a chapter binds to a name."""
+    sources = [cell["source"] for cell in cells_of(chapter) if cell["cell_type"] == "code"]
+    for node in ast.walk(ast.parse("\n".join(sources))):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return ast.literal_eval(node.value)
+    raise AssertionError(f"{chapter.stem} binds nothing to {name}")
+
+
+RECORDED = written_out(DESCRIPTORS, "RECORDED")
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_bounds_over_norms_are_those_of_the_images(name):
+    if not os.environ.get("SPDLIB_DATA"):
+        pytest.skip("SPDLIB_DATA names no folder")
+    try:
+        images, _ = load_images(name, os.environ["SPDLIB_DATA"])
+    except FileNotFoundError as missing:
+        pytest.skip(str(missing))
+    count, digest, over_largest, over_median = RECORDED[name]
+    if hashlib.sha256(images.tobytes()).hexdigest()[:16] != digest:
+        pytest.skip(f"these are {len(images)} other images of {name}")
+    parts = np.array_split(images, len(images) // 4000 + 1)
+    norms = np.concatenate([
+        np.linalg.norm(logm(covariance_descriptors(part, ETA)), axis=(1, 2)) for part in parts
+    ])
+    bound = printed.descriptor_radius(1 if images.ndim == 3 else 3, ETA)
+    assert len(images) == count
+    ratios = bound / norms.max(), bound / np.median(norms)
+    assert ratios == pytest.approx((over_largest, over_median), abs=5e-5)
