@@ -16,7 +16,7 @@ from .spd import (
                   vecd,
 )
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = ["Euclidean", "FrechetMean", "L2Mechanism", "LogEuclidean", "PrivateFrechetMean",
            "RiemannianLaplace", "TangentGaussian", "ball_from_bounds", "distance_logeuclid",

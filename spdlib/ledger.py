@@ -20,7 +20,8 @@ VERDICTS = [*dict.fromkeys(VERDICT.values())]
 UNTESTED = "untested"
 READINGS = ("clear", "preprint only", "damaged")  # of the text that a claim is read from
 DIRECTIVE = re.compile(
-    r"^(?P<fence>:{3,}|`{3,})\{prf:\w+\}[^\n]*\n(?::\w+:[^\n]*\n)*?:label: (?P<label>\S+)\n"
+    r"^(?P<fence>:{3,}|`{3,})\{prf:\w+\} *(?P<title>[^\n]*)\n"
+    r"(?::\w+:[^\n]*\n)*?:label: (?P<label>\S+)\n"
     r"(?::\w+:[^\n]*\n)*(?P<body>.*?)^(?P=fence)\s*$",
     re.M | re.S,
 )
@@ -60,10 +61,12 @@ class Row(TypedDict):
     id: str
     paper: str
     where: str
+    title: str  # of the directive `ID`: what the claim is about, in a phrase
     statement: str
     verdict: str
     correction: str  # of the directive `ID-corrected`
     measured: str  # of the directive `ID-measured`
+    finding: str  # the title of one of these: what is wrong, in a sentence
     domain: str
     criterion: str
     reading: str  # one of READINGS, or nothing for what no paper prints
@@ -97,12 +100,18 @@ def recorded(chapter):
     return [record for cell in cells for record in records_in(cell.get("outputs", ()))]
 
 
-def statements(chapter):
-    """Statements of a chapter's theorem directives: a dict from label to text."""
+def directives(chapter):
+    """Theorem directives of a chapter: a dict from label to the pair of title and text."""
     cells = json.loads(pathlib.Path(chapter).read_text(encoding="utf-8"))["cells"]
     texts = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
     prose = "\n\n".join(texts)
-    return {match["label"]: match["body"].strip() for match in DIRECTIVE.finditer(prose)}
+    return {match["label"]: (match["title"].strip(), match["body"].strip())
+            for match in DIRECTIVE.finditer(prose)}
+
+
+def statements(chapter):
+    """Statements of a chapter's theorem directives: a dict from label to text."""
+    return {label: text for label, (_, text) in directives(chapter).items()}
 
 
 def ledger(book):
@@ -110,7 +119,7 @@ def ledger(book):
     papers, claims = read_claims(book)
     texts, found = {}, {}
     for chapter in sorted(pathlib.Path(book).glob("[0-9]*.ipynb")):
-        texts[chapter.stem] = statements(chapter)
+        texts[chapter.stem] = directives(chapter)
         for record in recorded(chapter):
             found.setdefault(record["id"], {}).setdefault(chapter.stem, []).append(record)
     if unknown := set(found) - set(claims):
@@ -119,7 +128,7 @@ def ledger(book):
 
 
 def _row(id, entry, papers, found, texts):
-    """Row of one claim; `found` are its records and `texts` the statements, by chapter."""
+    """Row of one claim; `found` are its records and `texts` the directives, by chapter."""
     if len(found) > 1:
         raise ClaimError(f"{id}: tested in more than one chapter: {sorted(found)}")
     if found and UNTESTED in entry:
@@ -127,18 +136,23 @@ def _row(id, entry, papers, found, texts):
     if not found and UNTESTED not in entry:
         raise ClaimError(f"{id}: neither tested in a chapter nor listed as untested")
     chapter, records = next(iter(found.items()), (entry.get("chapter"), []))
-    directives = texts.get(chapter, {})
-    if id not in directives:
+    here = texts.get(chapter, {})
+    if id not in here:
         raise ClaimError(f"{id}: no statement; no theorem directive of {chapter} has this label")
+    title, statement = here[id]
+    corrected_title, correction = here.get(f"{id}-corrected", ("", ""))
+    measured_title, measured = here.get(f"{id}-measured", ("", ""))
     checks = [check for record in records for check in record["checks"]]
     return Row(
         id=id,
         paper=papers[id[:2]]["title"],
         where=entry["where"],
-        statement=directives[id],
+        title=title.split(";")[0],  # the place in the paper follows
+        statement=statement,
         verdict=max((r["verdict"] for r in records), key=VERDICTS.index, default=UNTESTED),
-        correction=directives.get(f"{id}-corrected", ""),
-        measured=directives.get(f"{id}-measured", ""),
+        correction=correction,
+        measured=measured,
+        finding=measured_title or corrected_title,
         domain=entry.get("domain", ""),
         criterion=entry.get("criterion", ""),
         reading=entry.get("reading", ""),

@@ -416,6 +416,55 @@ def test_the_l2_scale_is_safe_and_minimal_against_an_integral_over_spheres(d, ep
         assert spheres(1 / s, epsilon, d) <= delta < spheres(1 / smaller, epsilon, d)
 
 
+def by_angle(loss, epsilon, d):
+    """The same in elliptic coordinates, as the module has it, but in multiple precision."""
+    loss, epsilon, v = mp.mpf(loss), mp.mpf(epsilon), mp.mpf(d) / 2 - 1
+    alpha = loss / 2
+    if loss <= epsilon:
+        return mp.mpf(0)
+    K = mp.besselk(v, alpha)
+    r = (d - 1) * mp.besselk(v + 1, alpha) / (alpha * K)
+    log_z = (mp.log(mp.pi) / 2 + v * mp.log(2 / alpha) + mp.loggamma(v + mp.mpf(1) / 2)
+             + mp.log((d - 1) / (alpha**2 * K)))
+
+    def density(phi):
+        sine = mp.sin(phi)
+        log_w = alpha * mp.cos(phi) + (d - 2) * mp.log(sine) - log_z
+        return mp.exp(log_w) * (sine**2 + r) * -mp.expm1(epsilon - loss * mp.cos(phi))
+
+    end = mp.acos(epsilon / loss)
+    points = mp.linspace(0, end, 9)
+    unit = max(map(density, points[1:-1]))  # mpmath stops where an error is small beside 1
+    return unit * mp.quad(lambda phi: density(phi) / unit, points, method="gauss-legendre")
+
+
+@pytest.mark.parametrize(("d", "epsilon", "loss"), [(3, 0.5, 1.3), (6, 1.0, 4.0), (2, 0.1, 0.7)])
+def test_the_two_integrals_agree(d, epsilon, loss):
+    with mp.workdps(25):
+        assert abs(by_angle(loss, epsilon, d) / spheres(loss, epsilon, d) - 1) < 1e-15
+        assert abs(by_angle(loss, 0, d) / spheres(loss, 0, d) - 1) < 1e-15
+
+
+@pytest.mark.parametrize(("d", "epsilon"), [
+    *((d, e) for d in (2, 3, 6, 55) for e in (1e-6, 0.5, 1e3)), (465, 1e-6), (465, 0.5),
+])
+@pytest.mark.parametrize("delta", [1e-300, 1e-30, 1e-6, 0.5])
+def test_the_l2_scale_is_safe_and_minimal_at_the_corners(d, epsilon, delta):
+    with mp.workdps(25):
+        s = mp.mpf(l2_scale(1.0, epsilon, delta, d))
+        smaller = s * (1 - mp.mpf("1e-9"))
+        assert by_angle(1 / s, epsilon, d) <= delta < by_angle(1 / smaller, epsilon, d)
+
+
+@pytest.mark.parametrize("d", [2, 3, 6, 55, 465])
+@pytest.mark.parametrize("loss", [1e-6, 1e-3, 0.3, 2.0, 30.0])
+def test_at_epsilon_zero_the_l2_delta_is_the_total_variation_distance(d, loss):
+    with mp.workdps(25):
+        exact = by_angle(loss, 0, d)
+        assert exact <= l2_delta(1.0, 0, d, sensitivity=loss) <= exact * (1 + mp.mpf("1e-9"))
+    assert l2_delta(1.0, 0, d, loss) >= l2_delta(1.0, 1e-6, d, loss)
+
+
 @pytest.mark.parametrize("d", [1, 2, 3, 21, 465, 5050])
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-2, 1.0, 30.0, 1e3])
 def test_the_law_of_the_l2_loss_has_total_mass_one(d, epsilon):

@@ -32,7 +32,7 @@ def entry(id, **fields):
 
 
 def theorem(label, text):
-    directive = f":::{{prf:theorem}} A title\n:label: {label}\n\n{text}\n:::"
+    directive = f":::{{prf:theorem}} The title of {label}; Sec. 1\n:label: {label}\n\n{text}\n:::"
     return f"Some prose.\n\n{directive}\n\nMore prose."
 
 
@@ -104,10 +104,12 @@ def test_the_ledger_says_of_a_claim_what_was_displayed(make_book, tmp_path, monk
         "id": "TG-16",
         "paper": "Tangent Gaussian",
         "where": "Sec. 1",
+        "title": "The title of TG-16",
         "statement": "It is $1$.",
         "verdict": "fails",
         "correction": "It is $2$.",
         "measured": "It is $3$.",
+        "finding": "The title of TG-16-measured; Sec. 1",
         **scope,
         "evidence": [
             {"kind": "exact", "summary": "1 number"},

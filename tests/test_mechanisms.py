@@ -220,3 +220,32 @@ def test_a_mechanism_shows_its_scale(mechanism):
 def test_a_summary_that_is_no_matrix_is_refused_by_name(M):
     with pytest.raises(ValueError, match="^M (has shape|is an array of dtype)"):
         TangentGaussian(0.2, 0.5, 1e-5).release(M)
+
+
+@every_mechanism
+def test_what_a_mechanism_costs_is_what_it_was_made_for_and_no_more(mechanism):
+    pure = isinstance(mechanism, RiemannianLaplace)
+    classical = mechanism is MECHANISMS["classical gaussian"]
+    delta = mechanism.delta(0.5, 6)
+    assert delta <= (1e-15 if pure else 1e-5)
+    assert classical or pure or delta > 1e-5 * (1 - 1e-8)
+    assert mechanism.delta(0.49, 6) > (delta if classical or pure else 1e-5)
+    assert mechanism.delta(0, 6) > mechanism.delta(0.4, 6)
+
+
+@every_mechanism
+def test_the_law_of_the_error_is_that_of_the_draws(mechanism):
+    drawn = np.linalg.norm(mechanism.perturb(np.zeros(6), 5, 20_000), axis=-1)
+    law, other = mechanism.error(6), mechanism.error(6).args
+    # the band of Dvoretzky, Kiefer, Wolfowitz and Massart at level 1e-9
+    band = np.sqrt(np.log(2e9) / 40_000)
+    assert other == (6,) and kstest(drawn, law.cdf).statistic < band
+    for rival in (law.dist(5, **law.kwds), law.dist(7, **law.kwds),
+                  law.dist(6, scale=1.1 * law.kwds["scale"])):
+        assert kstest(drawn, rival.cdf).statistic > band
+
+
+def test_a_mechanism_of_one_dimension_knows_no_other():
+    for asked in (lambda: MECHANISMS["l2"].error(3), lambda: MECHANISMS["l2"].delta(0.5, 3)):
+        with pytest.raises(ValueError, match="^d is 3; accepted is 6, the mechanism's own"):
+            asked()

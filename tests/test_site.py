@@ -200,10 +200,10 @@ def test_no_id_stands_twice_on_the_ledger_page(visits):
     assert sorted(ids) == sorted(set(ids))
 
 
-def test_the_front_door_leads_to_the_introduction(address, visitor):
+def test_the_front_door_leads_to_the_opening(address, visitor):
     page = visitor(address)
     page.goto(f"{address}/index.html")
-    page.wait_for_url("**/book/intro.html")
+    page.wait_for_url("**/book/00_opening.html")
 
 
 @pytest.mark.parametrize("over", ["http", "file"])
@@ -254,7 +254,7 @@ def test_the_ledger_filters_as_its_json_says(over, site, address, visitor):
 def test_the_search_finds_a_word(over, site, address, visitor):
     home = {"http": address, "file": site.as_uri()}[over]
     page = visitor(home)
-    page.goto(f"{home}/book/intro.html")
+    page.goto(f"{home}/book/00_opening.html")
     assert page.locator(".search-button-field:visible, input[type=search]:visible").count() == 1
     page.click(".search-button-field")
     page.fill("input[type=search]:visible", "antipodal")
@@ -269,7 +269,7 @@ def test_the_search_finds_a_word(over, site, address, visitor):
 
 def test_dark_mode_is_dark_and_stays(address, visitor):
     page = visitor(address, color_scheme="light")
-    page.goto(f"{address}/book/intro.html")
+    page.goto(f"{address}/book/00_opening.html")
     assert page.evaluate(BRIGHTNESS) > 600
     while page.get_attribute("html", "data-mode") != "dark":
         page.locator(".theme-switch-button:visible").click()

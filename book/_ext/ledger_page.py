@@ -1,5 +1,5 @@
-"""Sphinx hook: fills the ledger's page from the recorded outputs and nothing else, leads the links
-of the claims to it, and writes ledger.json.
+"""Sphinx hook: fills the pages of the ledger and of the errata from the recorded outputs and
+nothing else, draws the verdicts, leads the links to claims, and writes ledger.json.
 
 The ledger's page is the one whose file is called NUMBER_ledger; its name stands nowhere else.
 """
@@ -10,15 +10,18 @@ import json
 import pathlib
 import re
 
+import verdicts
 from docutils import nodes
 
-from spdlib.ledger import UNTESTED, VERDICTS, ledger, read_claims, rests_on, tally
+from spdlib.ledger import UNTESTED, VERDICTS, ledger, read_claims, rests_on
 
 PAGE = re.compile(r"(.*/)?\d+_ledger")
+ERRATA = "book/errata"
+MARKER = "<!-- verdicts -->"
 LABEL = re.compile(
     r"^\(\S+\)=\n|^:(?:label|name):.*\n|(?<=\$\$) *\([\w:-]+\)$|\\label\{[^}]*\}", re.M
 )
-LINK = 'href="#ledger-'  # what the engine writes, which does not know the page
+LINKS = 'href="#ledger-', 'href="#erratum-'  # what is written by those who do not know the page
 READ = {
     "clear": "clear in the published text",
     "preprint only": "printed in the preprint only",
@@ -31,21 +34,6 @@ def without_labels(text):
     return LABEL.sub("", text)
 
 
-def totals(rows, papers):
-    """A line for each paper: how many of its claims the book has reached, and how they came out."""
-    for prefix, paper in papers.items():
-        reached = [row for row in rows if row["id"].startswith(prefix)]
-        words = f"{len(reached)} of {paper['claims']} claims reached"
-        if reached:
-            words += f": {tally(reached)}"
-        yield f"- **{prefix}**, {paper['title']}. {words}."
-
-
-def folded(title, text):
-    """Raw HTML that opens at a click."""
-    return f"<details><summary>{title}</summary>{text}</details>"
-
-
 def scope(row):
     """What the claim covers: its domain, its criterion, and how surely its text is read."""
     parts = {
@@ -53,12 +41,14 @@ def scope(row):
         "Criterion": row["criterion"],
         "Text": READ.get(row["reading"], ""),
     }
-    lines = [f"<p><b>{name}</b>: {html.escape(text)}</p>" for name, text in parts.items() if text]
-    return folded("Domain and criterion" if row["criterion"] else "Domain", "".join(lines))
+    return "".join(
+        f"<p><b>{name}</b>: {html.escape(text)}.</p>" for name, text in parts.items() if text)
 
 
 def checks(row):
-    """Every check of the claim, equal ones once, and the rivals."""
+    """Every check of the claim, equal ones once, and the rivals; they open at a click."""
+    if not row["evidence"]:
+        return ""
     texts = (f"{check['kind']}: {check['summary']}" for check in row["evidence"])
     counts = collections.Counter(texts)
     items = [
@@ -66,101 +56,126 @@ def checks(row):
         for text, count in counts.items()
     ]
     rivals = html.escape("; ".join(row["rivals"]))
-    return folded("Checks and rivals", f"<ul>{''.join(items)}</ul>Rejected: {rivals}")
+    return ("<details><summary>checks and rivals</summary>"
+            f"<ul>{''.join(items)}</ul><p>Rejected: {rivals}.</p></details>")
 
 
-def notes(row, claim, shaky, verdicts):
-    """Sentences below a statement: why it is untested, what takes its place, what it rests on."""
+def notes(row, claim, shaky, verdict_of):
+    """Sentences below a statement: where it stands, why it is untested, what it rests on."""
+    yield f"The chapter has it as {{prf:ref}}`{row['id']}`."
     if UNTESTED in claim:
         yield f"Untested: {claim[UNTESTED]}; whoever has it runs `{claim['command']}`."
-    if row["correction"]:
-        yield f"Corrected: {{prf:ref}}`{row['id']}-corrected`."
-    if row["measured"]:
-        yield f"Measured: {{prf:ref}}`{row['id']}-measured`."
-    if row["reading"] not in ("", "clear"):
-        yield f"The text is {READ[row['reading']]}."
+    if row["verdict"] in VERDICTS[1:]:
+        yield (f'What is wrong, and what takes its place, is in <a href="#erratum-{row["id"]}">'
+               "the errata</a>.")
     uses = []
     for used in dict.fromkeys([*row["uses"], *shaky]):
-        verdict = f" (**{verdicts[used]}**)" if used in shaky else ""
+        verdict = f" (**{verdict_of[used]}**)" if used in shaky else ""
         uses.append(f'<a href="#ledger-{used}">{used}</a>{verdict}')
     if uses:
         yield f"Rests on {', '.join(uses)}."
 
 
-def table_row(row, claim, shaky, verdicts):
-    """A claim as a row: raw HTML around MyST. `shaky` are those it rests on that do not hold."""
+def line(row, claim, shaky, verdict_of):
+    """A claim as a line that opens: raw HTML around MyST.
+
+    `shaky` are those claims it rests on that do not hold.
+    """
     id, verdict = row["id"], row["verdict"]
     kinds = list(dict.fromkeys(check["kind"] for check in row["evidence"]))
     traits = f'data-paper="{id[:2]}" data-verdict="{verdict}" data-evidence="{" ".join(kinds)}"'
-    colour = f"verdict verdict-{verdict}"
-    folds = scope(row) + (checks(row) if row["evidence"] else "")
     return f"""
-<tr id="ledger-{id}" {traits}><td>
-
-**{id}**<br>{row["where"]}<br>{{prf:ref}}`{id}`
-
-</td><td>
+<details class="claim-line" id="ledger-{id}" {traits}><summary>
+<span class="id">{id}</span>
+<span class="phrase">{html.escape(row["title"])}</span>
+<span class="place">{html.escape(row["where"])}</span>
+<span><span class="verdict verdict-{verdict}">{verdict}</span></span>
+<span class="kinds">{", ".join(kinds)}</span></summary>
 
 {without_labels(row["statement"])}
 
-{" ".join(notes(row, claim, shaky, verdicts))}
+{" ".join(notes(row, claim, shaky, verdict_of))}
 
-{folds}</td><td><span class="{colour}">{verdict}</span><br>{"<br>".join(kinds)}</td></tr>
+{scope(row)}{checks(row)}</details>
 """
 
 
 def erratum(row):
-    """A claim that does not hold as printed: as printed, what takes its place, and where."""
+    """A claim that does not stand as printed: in a sentence; then, at a click, in full."""
+    verdict = row["verdict"]
+    word = {"corrected": "Corrected", "fails": "Measured"}[verdict]
     return f"""
-### {row["id"]}: {row["where"]}
+<details class="erratum erratum-{verdict}" id="erratum-{row["id"]}"><summary>
+<span class="id">{row["id"]}</span>
+<span class="phrase">{html.escape(row["finding"] or row["title"])}</span>
+<span><span class="verdict verdict-{verdict}">{verdict}</span></span></summary>
 
-<div class="erratum erratum-{row["verdict"]}">
-
-**As printed** ({row["paper"]})
+**As printed** ({row["where"]})
 
 {without_labels(row["statement"])}
 
-**{row["verdict"].capitalize()}**
+**{word}**
 
-{without_labels(row["correction"] or row["measured"])}
+{without_labels(row["measured"] or row["correction"])}
 
-Shown at {{prf:ref}}`{row["id"]}`.
+Shown at {{prf:ref}}`{row["id"]}`; its line in the ledger is <a href="#ledger-{row["id"]}">{row["id"]}</a>.
 
-</div>
+</details>
 """
 
 
+def errata(rows, papers, claims):
+    """All claims that do not stand as printed, by paper, the gravest first.
+
+    Those with a `gravity` in claims.toml come first, in its order; then those that fail.
+    """
+
+    def order(row):
+        gravity = claims[row["id"]].get("gravity", float("inf"))
+        return gravity, -VERDICTS.index(row["verdict"]), row["id"]
+
+    for prefix, paper in papers.items():
+        wrong = [row for row in rows
+                 if row["id"].startswith(prefix) and row["verdict"] in VERDICTS[1:]]
+        if wrong:
+            yield f"\n## {paper['title']}\n"
+            yield from map(erratum, sorted(wrong, key=order))
+
+
 def fill(app, page, source):
-    """Replace the markers of the ledger's page."""
-    if not PAGE.fullmatch(page):
+    """Replace the markers of the two pages."""
+    if page != ERRATA and not PAGE.fullmatch(page):
         return
     book = pathlib.Path(app.srcdir) / "book"
     rows, (papers, claims) = ledger(book), read_claims(book)
-    shaky, verdicts = rests_on(rows), {row["id"]: row["verdict"] for row in rows}
-    wrong = [row for row in rows if row["verdict"] in VERDICTS[1:]]
+    shaky, verdict_of = rests_on(rows), {row["id"]: row["verdict"] for row in rows}
     parts = {
-        "totals": totals(rows, papers),
-        "rows": [table_row(row, claims[row["id"]], shaky[row["id"]], verdicts) for row in rows],
-        "errata": map(erratum, wrong),
+        "rows": [line(row, claims[row["id"]], shaky[row["id"]], verdict_of) for row in rows],
+        "errata": errata(rows, papers, claims),
     }
     for marker, lines in parts.items():
         source[0] = source[0].replace(f"<!-- {marker} -->", "\n".join(lines))
 
 
-def ledger_pages(app, env, *changes):
-    """The ledger's page is always out of date, since it depends on every chapter."""
-    return [page for page in env.found_docs if PAGE.fullmatch(page)]
+def pages(app, env, *changes):
+    """The two pages are always out of date, since they depend on every chapter."""
+    return [page for page in env.found_docs if page == ERRATA or PAGE.fullmatch(page)]
 
 
-def lead_links(app, doctree, page):
-    """Lead the links of the claims' blocks to the ledger's page."""
-    if PAGE.fullmatch(page):
-        return
-    for node in doctree.findall(nodes.raw):
-        if LINK in node.astext():
-            (target,) = ledger_pages(app, app.env)
-            address = app.builder.get_relative_uri(page, target)
-            text = node.astext().replace(LINK, f'href="{address}#ledger-')
+def lead(app, doctree, page):
+    """Lead links to claims to the two pages, and put the figure of the verdicts at its marker."""
+    (ledger_page,) = filter(PAGE.fullmatch, app.env.found_docs)
+    address = {target: app.builder.get_relative_uri(page, target)
+               for target in (ledger_page, ERRATA)}
+    for node in list(doctree.findall(nodes.raw)):
+        text = node.astext()
+        if text.strip() == MARKER:
+            book = pathlib.Path(app.srcdir) / "book"
+            text = verdicts.figure(ledger(book), read_claims(book)[0], address[ledger_page])
+        for link, target in zip(LINKS, (ledger_page, ERRATA), strict=True):
+            if page != target:
+                text = text.replace(link, link.replace("#", f"{address[target]}#"))
+        if text != node.astext():
             node.replace_self(nodes.raw("", text, format=node["format"]))
 
 
@@ -173,8 +188,8 @@ def write(app, error):
 
 
 def setup(app):
-    app.connect("env-get-outdated", ledger_pages)
+    app.connect("env-get-outdated", pages)
     app.connect("source-read", fill)
-    app.connect("doctree-resolved", lead_links)
+    app.connect("doctree-resolved", lead)
     app.connect("build-finished", write)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
