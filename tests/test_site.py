@@ -55,7 +55,7 @@ SHOWN = r"""async () => {
   };
 }"""
 # What stands in a box that neither holds it nor scrolls.
-CUT = """[...document.querySelectorAll("article :is(.math, pre, table, .output)")]
+CUT = """[...document.querySelectorAll("article :is(.math.set, pre, table, .output)")]
   .filter(node => node.scrollWidth > node.clientWidth + 1)
   .filter(node => /hidden|clip/.test(getComputedStyle(node).overflowX))
   .map(node => node.textContent.trim().slice(0, 80))"""
@@ -188,6 +188,15 @@ def test_no_page_logs_an_error_or_asks_another_host(visits):
 
 def test_all_maths_is_set(visits):
     assert per_page(visits, "tex") == {}
+
+
+def test_a_print_has_all_formulas(address, visitor):
+    page = visitor(address)
+    page.goto(f"{address}/book/06_utility.html")
+    page.wait_for_selector("mjx-container")
+    assert page.locator(".math:not(.set)").count() > 10  # far from the window
+    page.pdf()
+    assert page.locator(".math:not(.set)").count() == 0 and page.faults == []
 
 
 def test_every_image_has_alt_text(visits):
@@ -352,6 +361,7 @@ def test_the_search_finds_a_word(over, site, address, visitor):
     home = {"http": address, "file": site.as_uri()}[over]
     page = visitor(home)
     page.goto(f"{home}/book/notation.html")
+    page.wait_for_selector("mjx-container")  # nothing is still under way when the page is left
     assert page.locator(".search-button-field:visible, input[type=search]:visible").count() == 1
     page.click(".search-button-field")
     page.fill("input[type=search]:visible", "antipodal")
@@ -367,6 +377,7 @@ def test_the_search_finds_a_word(over, site, address, visitor):
 def test_dark_mode_is_dark_and_stays(address, visitor):
     page = visitor(address, color_scheme="light")
     page.goto(f"{address}/book/04_calibration.html")
+    page.wait_for_selector("mjx-container")
     assert page.evaluate(BRIGHTNESS) > 600
     while page.get_attribute("html", "data-mode") != "dark":
         page.locator(".theme-switch-button:visible").click()

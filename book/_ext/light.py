@@ -27,6 +27,10 @@ FRONT = """<!doctype html>
 </html>
 """
 FIGURE = re.compile(r'<img (?=[^>]*src="[^"]*_images/([^"/]+\.png)")')
+FORMULA = re.compile(r'(<span class="math[^"]*")>(?=\\\((.*?)\\\)</span>)', re.S)
+STYLED = (r"\\(?:math\w+|operatorname|text\w*|left|right|[td]?frac|[bB]igg?[lr]?|hat|bar|tilde)\b\*?"
+          r"|\\[,;! ]")
+SPACED = r"[=+-]|\\(?:le|ge|leq|geq|approx|sim|in|to|cdot|times|subset|mid|neq)\b"
 INCH = 96  # CSS pixels; type of 11 points in a figure is then as large as on the page
 
 
@@ -53,6 +57,16 @@ def waiting(script):
     return _JavaScript(script.filename, priority=script.priority, **attributes)
 
 
+def room(formula):
+    """About the width of a formula in ems, so that the text need not move when it is set."""
+    tex = re.sub(r"&\w+;", "=", formula)
+    spaces = len(re.findall(SPACED, tex))
+    tex = re.sub(r"\\[a-zA-Z]+|\\.", "x", re.sub(STYLED, "", tex))
+    raised = "".join(re.findall(r"[_^]\s*(\{[^{}]*\}|\w)", tex))
+    signs, small = len(re.findall(r"[^\s{}_^&]", tex)), len(re.findall(r"\w", raised))
+    return 0.65 * (signs + spaces) - 0.2 * small
+
+
 def lighten(app, page, template, context, doctree):
     """One style sheet, scripts that wait, figures that load when they are near."""
     sheets = sorted(context["css_files"], key=lambda sheet: sheet.priority)
@@ -68,7 +82,9 @@ def lighten(app, page, template, context, doctree):
         return f'<img loading="lazy" width="{width}" height="{height}" '
 
     if "body" in context:
-        context["body"] = FIGURE.sub(figure, context["body"])
+        body = FIGURE.sub(figure, context["body"])
+        context["body"] = FORMULA.sub(
+            lambda match: f'{match[1]} style="--room: {room(match[2]):.1f}em">', body)
 
 
 def used(rules, words):

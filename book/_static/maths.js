@@ -40,9 +40,15 @@
     return setting ??= setWaiting();
   }
 
-  // All formulas that are left, as for a print of the page.
-  window.setAllFormulas = () => set([...document.querySelectorAll(FORMULAS)].filter(node => !node.matches(".set")));
-  addEventListener("beforeprint", setAllFormulas);
+  const left = () => [...document.querySelectorAll(FORMULAS)].filter(node => !node.matches(".set"));
+  window.setAllFormulas = () => set(left());
+
+  // A page is printed with all formulas; the print does not wait for what ends later.
+  addEventListener("beforeprint", () => {
+    const nodes = left();
+    MathJax.typeset?.(nodes);
+    if (MathJax.typeset) nodes.forEach(node => node.classList.add("set"));
+  });
 
   const watcher = new IntersectionObserver(entries => {
     const near = entries.filter(entry => entry.isIntersecting).map(entry => entry.target);
