@@ -1,8 +1,10 @@
 """The site in a browser that is cut off from all other hosts."""
 
+import collections
 import functools
 import http.server
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -21,11 +23,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("site")]
 CHROMIUM = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
             "--disable-component-update", "--disable-sync",
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
-# What a page shows once its maths is set: TeX that is left, links, ids, images without alt text.
+# What a page shows once its maths is set: TeX that is left, links, ids, images without alt text,
+# figures with their size in the file and on the page, icons that nothing draws, and what the page
+# waits for before it shows.
 SHOWN = r"""async () => {
-  await window.MathJax?.startup?.promise;
+  await window.setAllFormulas?.();
   await document.fonts.ready;
   const all = selector => [...document.querySelectorAll(selector)];
+  const figures = all("figure img");
+  figures.forEach(image => image.loading = "eager");
+  await Promise.all(figures.map(image => image.decode()));
   const unset = all("article .math").filter(node => !node.querySelector("mjx-container"));
   const walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
   const raw = [];
@@ -36,9 +43,15 @@ SHOWN = r"""async () => {
   }
   return {
     tex: [...unset, ...all("mjx-merror"), ...raw].map(node => node.textContent.trim().slice(0, 80)),
-    links: all("a[href]").map(link => link.href),
+    links: all("a[href]").map(link => new URL(link.getAttribute("href"), document.baseURI).href),
     ids: all("[id]").map(node => node.id),
     images: all("img:not([alt])").map(image => image.src),
+    figures: figures.map(({naturalWidth, naturalHeight, width, height, src}) =>
+      ({naturalWidth, naturalHeight, width, height, src})),
+    icons: all("[class*=' fa-']").filter(icon => getComputedStyle(icon).maskImage === "none")
+      .map(icon => icon.className),
+    blocking: all("head :is(script[src]:not([defer]), link[rel=stylesheet])")
+      .filter(node => !node.async).map(node => node.src ?? node.href),
   };
 }"""
 # What stands in a box that neither holds it nor scrolls.
@@ -71,6 +84,12 @@ def site(browser):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return ROOT / "_build/html"
+
+
+@pytest.fixture(scope="session")
+def rows(site):
+    """Rows of ledger.json."""
+    return json.loads((site / "ledger.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="session")
@@ -132,7 +151,7 @@ def visits(site, address, visitor, browser):
         page = visitor(address, context)
         page.goto(f"{address}/{name}")
         shown[name] = page.evaluate(SHOWN) | {"faults": page.faults, "sideways": []}
-        for width in (1280, 390):
+        for width in (1280, 360):
             page.set_viewport_size({"width": width, "height": 844})
             if page.evaluate("document.documentElement.scrollWidth") > width:
                 shown[name]["sideways"].append(width)
@@ -200,16 +219,94 @@ def test_no_id_stands_twice_on_the_ledger_page(visits):
     assert sorted(ids) == sorted(set(ids))
 
 
-def test_the_front_door_leads_to_the_opening(address, visitor):
+def test_a_page_of_the_book_waits_for_one_style_sheet_only(address, visits):
+    sheet = f"{address}/_static/site.css"
+    shown = {name: page["blocking"] for name, page in visits.items() if name.startswith("book/")}
+    assert shown == {name: [sheet] for name in shown}
+
+
+def test_every_icon_is_drawn(visits):
+    assert per_page(visits, "icons") == {}
+
+
+def test_figures_are_at_most_six_inches_wide_and_keep_their_shape(visits):
+    for name, shown in visits.items():
+        for figure in shown["figures"]:
+            assert figure["naturalWidth"] <= 864, (name, figure)  # at 144 dots an inch
+            drawn = figure["width"] / figure["height"]
+            # the white box of a figure is a few pixels wider than it
+            assert abs(drawn / (figure["naturalWidth"] / figure["naturalHeight"]) - 1) < 0.02, name
+
+
+def test_the_code_of_a_folded_cell_stands_below_what_it_shows(address, visitor):
+    page = visitor(address)
+    page.goto(f"{address}/book/06_utility.html")
+    last = """cells => cells.map(cell => cell.lastElementChild.querySelector(":scope > summary")
+      ?.textContent)"""
+    assert {*page.eval_on_selector_all(".cell.tag_hide-input", last)} <= {
+        "the code", "the check’s code"}
+    page.focus("details.code > summary")
+    page.keyboard.press("Enter")
+    assert page.locator("details.code pre").first.is_visible() and page.faults == []
+
+
+def test_the_front_door_leads_to_the_first_page(address, visitor):
+    root = re.search(r"^root: (\S+)\.", (ROOT / "_toc.yml").read_text(encoding="utf-8"), re.M)[1]
     page = visitor(address)
     page.goto(f"{address}/index.html")
-    page.wait_for_url("**/book/00_opening.html")
+    page.wait_for_url(f"**/{root}.html")
+    page.wait_for_load_state()
+    assert page.faults == []
 
 
 @pytest.mark.parametrize("over", ["http", "file"])
-def test_the_ledger_filters_as_its_json_says(over, site, address, visitor):
+def test_a_link_opens_the_claim_that_it_points_at(over, site, address, visitor, rows):
     home = {"http": address, "file": site.as_uri()}[over]
-    rows = json.loads((site / "ledger.json").read_text(encoding="utf-8"))
+    wide = next(row for row in rows if row["id"] == "PP-04")
+    page = visitor(home, viewport={"width": 360, "height": 800})
+    page.goto(f"{home}/book/20_ledger.html#ledger-PP-04")
+    assert page.eval_on_selector_all(".claim-line[open]", "all => all.map(line => line.id)") == [
+        "ledger-PP-04"]
+    page.wait_for_selector("#ledger-PP-04 mjx-container")
+    unset = "all => all.filter(node => node.querySelector('mjx-container')).length"
+    assert page.eval_on_selector_all("#ledger-TG-48 .math", unset) == 0  # is set when it opens
+    assert page.locator("#ledger-PP-04 .phrase").inner_text() == wide["title"]
+    assert page.evaluate(CUT) == [] and page.faults == []
+
+
+def test_the_errata_have_every_claim_that_does_not_stand_as_printed(address, visitor, rows):
+    wrong = {f"erratum-{row['id']}" for row in rows if row["verdict"] in ("corrected", "fails")}
+    page = visitor(address)
+    page.goto(f"{address}/book/errata.html")
+    ids = page.eval_on_selector_all(".erratum", "all => all.map(line => line.id)")
+    assert sorted(ids) == sorted(wrong)
+    assert page.locator(".erratum[open]").count() == 0
+    sentences = page.locator(".erratum .phrase").all_inner_texts()
+    assert all(sentences) and page.faults == []
+
+
+def test_the_verdicts_that_are_drawn_are_those_of_the_ledger(address, visitor, rows):
+    page = visitor(address, viewport={"width": 360, "height": 800})
+    page.goto(f"{address}/book/20_ledger.html")
+    counts = collections.Counter((row["id"][:2], row["verdict"]) for row in rows)
+    for mark in ".verdicts svg a", ".verdicts td a":
+        drawn = {}
+        for link in page.locator(mark).all():
+            query = urllib.parse.parse_qs(urllib.parse.urlsplit(link.get_attribute("href")).query)
+            number = link.locator("text") if "svg" in mark else link
+            drawn[query["paper"][0], query["verdict"][0]] = int(number.text_content())
+        assert drawn == counts
+    paper, verdict = rows[-1]["id"][:2], "holds"
+    page.goto(f"{address}/book/20_ledger.html?paper={paper}&verdict={verdict}")
+    assert page.eval_on_selector_all(".claim-line", VISIBLE) == [
+        f"ledger-{row['id']}" for row in rows
+        if row["id"].startswith(paper) and row["verdict"] == verdict]
+    assert page.faults == []
+
+
+@pytest.mark.parametrize("over", ["http", "file"])
+def test_the_ledger_filters_as_its_json_says(over, site, address, visitor, rows):
+    home = {"http": address, "file": site.as_uri()}[over]
     traits = [
         {"paper": {row["id"][:2]}, "verdict": {row["verdict"]},
          "evidence": {evidence["kind"] for evidence in row["evidence"]}}
@@ -233,7 +330,7 @@ def test_the_ledger_filters_as_its_json_says(over, site, address, visitor):
                 chosen[name] = value
         expected = [f"ledger-{row['id']}" for row, trait in zip(rows, traits, strict=True)
                     if all(value in trait[name] for name, value in wanted.items())]
-        assert page.eval_on_selector_all(".ledger tbody tr", VISIBLE) == expected
+        assert page.eval_on_selector_all(".claim-line", VISIBLE) == expected
         shown = f"{len(expected)} of {len(rows)} claims shown"
         assert page.text_content(".ledger-filter output") == shown
 
@@ -245,7 +342,7 @@ def test_the_ledger_filters_as_its_json_says(over, site, address, visitor):
     shows(verdict=rows[0]["verdict"], evidence=rows[0]["evidence"][0]["kind"])
     other = "PP" if rows[0]["id"].startswith("TG") else "TG"
     page.select_option("select[name=paper]", other)
-    page.evaluate(f"location.hash = 'ledger-{rows[0]['id']}'")  # a link to a hidden row shows it
+    page.evaluate(f"location.hash = 'ledger-{rows[0]['id']}'")  # a link to a hidden claim shows it
     page.wait_for_selector(f"#ledger-{rows[0]['id']}", state="visible")
     assert page.faults == []
 
@@ -254,7 +351,7 @@ def test_the_ledger_filters_as_its_json_says(over, site, address, visitor):
 def test_the_search_finds_a_word(over, site, address, visitor):
     home = {"http": address, "file": site.as_uri()}[over]
     page = visitor(home)
-    page.goto(f"{home}/book/00_opening.html")
+    page.goto(f"{home}/book/notation.html")
     assert page.locator(".search-button-field:visible, input[type=search]:visible").count() == 1
     page.click(".search-button-field")
     page.fill("input[type=search]:visible", "antipodal")
@@ -269,10 +366,12 @@ def test_the_search_finds_a_word(over, site, address, visitor):
 
 def test_dark_mode_is_dark_and_stays(address, visitor):
     page = visitor(address, color_scheme="light")
-    page.goto(f"{address}/book/00_opening.html")
+    page.goto(f"{address}/book/04_calibration.html")
     assert page.evaluate(BRIGHTNESS) > 600
     while page.get_attribute("html", "data-mode") != "dark":
         page.locator(".theme-switch-button:visible").click()
     assert page.evaluate(BRIGHTNESS) < 150
+    box = page.eval_on_selector("figure img", "image => getComputedStyle(image).backgroundColor")
+    assert box == "rgb(255, 255, 255)"  # a figure keeps its white ground
     page.goto(f"{address}/book/notation.html")
     assert page.evaluate(BRIGHTNESS) < 150 and page.faults == []

@@ -118,7 +118,7 @@ def erratum(row):
 
 {without_labels(row["measured"] or row["correction"])}
 
-Shown at {{prf:ref}}`{row["id"]}`; its line in the ledger is <a href="#ledger-{row["id"]}">{row["id"]}</a>.
+Shown at {{prf:ref}}`{row["id"]}`, with <a href="#ledger-{row["id"]}">its line in the ledger</a>.
 
 </details>
 """

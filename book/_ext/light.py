@@ -40,6 +40,11 @@ def size(png):
     return round(width * scale), round(height * scale)
 
 
+def wanted(script):
+    """All but what would run before the script that it adds to; nothing reads what it sets."""
+    return not script.attributes.get("body", "").startswith("DOCUMENTATION_OPTIONS.")
+
+
 def waiting(script):
     """The script as one that waits for the page; what stands in the page itself cannot."""
     if not script.filename:
@@ -53,10 +58,8 @@ def lighten(app, page, template, context, doctree):
     sheets = sorted(context["css_files"], key=lambda sheet: sheet.priority)
     app.builder.sheets = [sheet.filename for sheet in sheets]
     context["css_files"] = [_CascadingStyleSheet("_static/site.css")]
-    context["script_files"] = [
-        script if page == "search" else waiting(script) for script in context["script_files"]
-        # these would run before the script that they add to, and nothing reads them
-        if not script.attributes.get("body", "").startswith("DOCUMENTATION_OPTIONS.")]
+    if doctree is not None:  # the indexes and the search are left as they are
+        context["script_files"] = [*map(waiting, filter(wanted, context["script_files"]))]
 
     paths = {name: path for path, name in app.builder.images.items()}
 

@@ -74,5 +74,5 @@ def figure(rows, papers, address):
 <svg role="img" viewBox="0 0 {WIDTH} {height}"><title>Claims by paper and verdict</title>
 {STRIPES}{legend}{"".join(bars(found, papers, address))}</svg>
 <figcaption>{reached}: {tally(rows)}.</figcaption>
-<details><summary>the same as a table</summary><div class="wide">{table(found, papers, address)}</div>
-</details></figure>"""
+<details><summary>the same as a table</summary>
+<div class="wide">{table(found, papers, address)}</div></details></figure>"""
