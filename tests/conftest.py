@@ -1,7 +1,12 @@
-"""What the tests of the book share: where it stands, how a chapter is run, and what runs first."""
+"""What the tests of the book share: where it stands, how a chapter is run, the browser and
+the site, and what runs first.
+"""
 
 import json
 import pathlib
+import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -9,6 +14,10 @@ from spdlib.cli import execute
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CHAPTERS = sorted((ROOT / "book").glob("[0-9]*.ipynb"))
+
+CHROMIUM = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+            "--disable-component-update", "--disable-sync",
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 
 
 def cells_of(chapter):
@@ -31,6 +40,31 @@ def run_chapter():
         return None
 
     return run
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A browser that is cut off from all other hosts; one serves all tests of a worker."""
+    reason = "Playwright is not installed"
+    playwright = pytest.importorskip("playwright.sync_api", reason=reason)
+    with playwright.sync_playwright() as engine:
+        found = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+        installed = next(filter(None, found), None)
+        try:
+            browser = engine.chromium.launch(executable_path=installed, args=CHROMIUM)
+        except playwright.Error as error:
+            pytest.skip(f"no browser is installed: {str(error).splitlines()[0]}")
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def site(browser):
+    """Path of the site, which is built unless it is fresh."""
+    command = [sys.executable, ROOT / "book/build.py", "site"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return ROOT / "_build/html"
 
 
 def pytest_collection_modifyitems(items):

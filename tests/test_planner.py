@@ -5,7 +5,6 @@ import random
 
 import pytest
 from scipy.stats import chi, gamma
-from test_site import browser, site  # noqa: F401
 
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 
@@ -28,7 +27,7 @@ ROWS = """[...document.querySelectorAll(".planner tbody tr")].map(row => ({
 
 @pytest.fixture(params=[(page, width) for page in PAGES for width in (1280, 360)],
                 ids=lambda param: f"{param[0]} at {param[1]} px")
-def page(request, browser, site):  # noqa: F811
+def page(request, browser, site):
     name, width = request.param
     page = browser.new_page(viewport={"width": width, "height": 800}, offline=True)
     page.goto((site / f"book/{name}.html").as_uri())
@@ -73,7 +72,7 @@ def test_it_fits_the_page_and_names_every_slider(page):
     box = page.locator(".planner").bounding_box()
     assert box["x"] >= 0 and box["x"] + box["width"] <= width
     for slider in page.locator(".planner input").all():
-        assert page.locator(f"label[for={slider.get_attribute('id')}]").inner_text().strip()
+        assert page.locator(f"label[for={slider.get_attribute('id')}]").text_content().strip()
         assert slider.get_attribute("aria-valuetext")
 
 

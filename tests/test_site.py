@@ -5,9 +5,6 @@ import functools
 import http.server
 import json
 import re
-import shutil
-import subprocess
-import sys
 import threading
 import urllib.parse
 
@@ -16,13 +13,9 @@ from conftest import CHAPTERS, ROOT
 
 import spdlib
 
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 # one worker: one browser and one visit of each page serve them all
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("site")]
 
-CHROMIUM = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-            "--disable-component-update", "--disable-sync",
-            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 # What a page shows once its maths is set: TeX that is left, links, ids, images without alt text,
 # figures with their size in the file and on the page, icons that nothing draws, and what the page
 # waits for before it shows.
@@ -62,28 +55,6 @@ CUT = """[...document.querySelectorAll("article :is(.math.set, pre, table, .outp
 BRIGHTNESS = """() => getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).slice(0, 3)
   .reduce((sum, part) => sum + +part, 0)"""
 VISIBLE = "rows => rows.filter(row => row.checkVisibility()).map(row => row.id)"
-
-
-@pytest.fixture(scope="session")
-def browser():
-    with playwright.sync_playwright() as engine:
-        found = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
-        installed = next(filter(None, found), None)
-        try:
-            browser = engine.chromium.launch(executable_path=installed, args=CHROMIUM)
-        except playwright.Error as error:
-            pytest.skip(f"no browser is installed: {str(error).splitlines()[0]}")
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="session")
-def site(browser):
-    """Path of the site, which is built unless it is fresh."""
-    command = [sys.executable, ROOT / "book/build.py", "site"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return ROOT / "_build/html"
 
 
 @pytest.fixture(scope="session")

@@ -28,8 +28,8 @@ FRONT = """<!doctype html>
 """
 FIGURE = re.compile(r'<img (?=[^>]*src="[^"]*_images/([^"/]+\.png)")')
 FORMULA = re.compile(r'(<span class="math[^"]*")>(?=\\\((.*?)\\\)</span>)', re.S)
-STYLED = (r"\\(?:math\w+|operatorname|text\w*|left|right|[td]?frac|[bB]igg?[lr]?|hat|bar|tilde)\b\*?"
-          r"|\\[,;! ]")
+STYLED = (r"\\(?:math\w+|operatorname|text\w*|left|right|[td]?frac|[bB]igg?[lr]?"
+          r"|hat|bar|tilde)\b\*?|\\[,;! ]")
 SPACED = r"[=+-]|\\(?:le|ge|leq|geq|approx|sim|in|to|cdot|times|subset|mid|neq)\b"
 INCH = 96  # CSS pixels; type of 11 points in a figure is then as large as on the page
 
