@@ -1,10 +1,10 @@
 """Record the net: `python book/net.py [BREAK …]` runs faults of spdlib through the chapters.
 
-The deliberate faults stand in breaks.toml. Each runs in every chapter whose imports lead to the
-broken module, and net.json takes down which claims caught it and how. A run carries a key, made of
-the fault, the code of the chapter and the modules that this imports. What is on record under its
-present key does not run again, so a call that was killed is taken up where it ended. Nothing in
-the file depends on the time or the machine.
+The deliberate faults stand in breaks.toml. Each runs in every chapter that tests a claim and whose
+imports lead to the broken module, and net.json takes down which claims caught it and how. A run
+carries a key, made of the fault, the code of the chapter and the modules that this imports. What is
+on record under its present key does not run again, so a call that was killed is taken up where it
+ended. Nothing in the file depends on the time or the machine.
 """
 
 import functools
@@ -125,8 +125,9 @@ def how(error):
 
 
 def reached(fault):
-    """The chapters whose imports lead to the broken module: a list of paths."""
-    return [chapter for chapter in chapters() if fault["module"] in content(chapter)[1]]
+    """The chapters that test a claim and whose imports lead to the broken module: their paths."""
+    return [chapter for chapter in chapters()
+            if "with claim(" in content(chapter)[0] and fault["module"] in content(chapter)[1]]
 
 
 def topic(chapter):
