@@ -28,6 +28,7 @@ FRONT = """<!doctype html>
 """
 FIGURE = re.compile(r'<img (?=[^>]*src="[^"]*_images/([^"/]+\.png)")')
 FORMULA = re.compile(r'(<span class="math[^"]*")>(?=\\\((.*?)\\\)</span>)', re.S)
+MARKED = re.compile(r'(<span class="math[^>]*>\\\([^<]*\\\)</span>[.,;:!?)’”-]+)')
 STYLED = (r"\\(?:math\w+|operatorname|text\w*|left|right|[td]?frac|[bB]igg?[lr]?"
           r"|hat|bar|tilde)\b\*?|\\[,;! ]")
 SPACED = r"[=+-]|\\(?:le|ge|leq|geq|approx|sim|in|to|cdot|times|subset|mid|neq)\b"
@@ -83,8 +84,10 @@ def lighten(app, page, template, context, doctree):
 
     if "body" in context:
         body = FIGURE.sub(figure, context["body"])
-        context["body"] = FORMULA.sub(
+        body = FORMULA.sub(
             lambda match: f'{match[1]} style="--room: {room(match[2]):.1f}em">', body)
+        # no line begins with the full stop that ends a formula
+        context["body"] = MARKED.sub(r'<span class="marked">\1</span>', body)
 
 
 def used(rules, words):

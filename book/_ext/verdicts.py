@@ -69,7 +69,9 @@ def figure(rows, papers, address):
     legend = "".join(f'{box(word, x + 0.5, 3, 12, 12)}<text x="{x + 18}" y="13">{word}</text>'
                      for word, x in LEGEND.items())
     height = 28 + len(found) * HEIGHT
-    reached = f"{len(rows)} claims" if len(rows) == total else f"{len(rows)} of {total} claims"
+    reached = f"{len(rows)} claims"
+    if len(rows) < total:
+        reached = f"{len(rows)} of {total} claims so far"
     return f"""<figure class="verdicts">
 <svg role="img" viewBox="0 0 {WIDTH} {height}"><title>Claims by paper and verdict</title>
 {STRIPES}{legend}{"".join(bars(found, papers, address))}</svg>

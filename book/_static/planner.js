@@ -12,7 +12,7 @@
      start: table.k.indexOf(8), value: position => table.k[position]},
     {name: "n", label: "number n of records", low: 0, high: 5, step: 0.01, start: Math.log10(400),
      value: position => Math.round(rounded(10 ** position, 2))},
-    {name: "radius", label: "radius r of the ball", low: -1, high: 1.3, step: 0.01, start: Math.log10(2),
+    {name: "radius", label: "radius r of the ball", low: -1, high: 2, step: 0.01, start: Math.log10(13),
      value: position => rounded(10 ** position, 2)},
     {name: "epsilon", label: "ε", low: table.log_epsilon[0], high: table.log_epsilon.at(-1), step: 0.01, start: 0,
      value: position => rounded(Math.exp(position), 2)},
