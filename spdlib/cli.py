@@ -78,7 +78,7 @@ def _parser():
     foresee.add_argument("--high", type=float, help="the eigenvalues of a record")
     foresee.add_argument("--epsilon", type=float, required=True, help="of the promise")
     foresee.add_argument("--delta", type=float, required=True, help="of the promise")
-    foresee.add_argument("--error", type=float,
+    foresee.add_argument("--error", type=float, metavar="WANTED",
                          help="mean error that is wanted: how many records does it take?")
     write = commands.add_parser("ledger", help="write the ledger as JSON")
     write.set_defaults(command=_ledger)

@@ -101,8 +101,9 @@ def expected_error(mechanism, d, radius=None, at=0.0, power=1):
                    low, high)  # between which the integrand is smooth
     lengths = (ends[:-1] + np.diff(ends) * _NODES[:, None]).ravel()
     weights = (np.diff(ends) * _WEIGHTS[:, None]).ravel() * law.pdf(lengths)
-    # in units of the radius, so that no square overflows
-    left = _left(lengths / radius, at / radius, d, power)
+    # In units of the radius; what lies beyond 1e50 of them lands as what lies there. So no power of
+    # a length overflows.
+    left = _left(np.minimum(lengths, 1e50 * radius) / radius, at / radius, d, power)
     return float(radius**power * (weights @ left))
 
 
@@ -221,7 +222,7 @@ def records_needed(k, radius, epsilon, delta, wanted, mechanism="gaussian"):
 
     # The error is that of one record over n, and a little more, for the sensitivity is rounded up
     # by 4 radius EPS; the loops settle the last digits of this division.
-    n = math.ceil(error(1) / wanted)
+    n = math.ceil(min(error(1) / wanted, 2 * MOST_RECORDS))
     if n > MOST_RECORDS:
         raise ValueError(f"wanted is {wanted!r}; accepted are numbers from "
                          f"{error(MOST_RECORDS):.4g}, the error of 10¹² records")

@@ -384,6 +384,7 @@ def test_a_plan_takes_bounds_on_the_eigenvalues_in_place_of_a_radius(capsys):
     ({"epsilon": 0}, "epsilon is 0.0; accepted are numbers from 1e-6"),
     ({"delta": 0.7}, "delta is 0.7; accepted are numbers from 1e-300 to 1/2"),
     ({"error": 0}, "wanted is 0.0; accepted are finite numbers above 0"),
+    ({"error": 1e-320}, "wanted is 1e-320; accepted are numbers from"),
     ({"radius": None}, "--radius is None, --low None, --high None; accepted is either"),
     ({"low": 1, "high": 2}, "--radius is 2.0, --low 1.0, --high 2.0; accepted is either"),
     ({"radius": None, "low": 1}, "--radius is None, --low 1.0, --high None; accepted is either"),

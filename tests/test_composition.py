@@ -20,7 +20,7 @@ from prv_accountant.privacy_random_variables import (
 from scipy.integrate import cumulative_trapezoid
 from scipy.special import kve
 
-from spdlib import accounting
+from spdlib import PrivateFrechetMean, accounting
 from spdlib.accounting import Composition, compose
 from spdlib.calibration import gaussian_delta, gaussian_epsilon, gdp_mu
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
@@ -254,6 +254,37 @@ def test_the_rounding_of_the_transforms_is_far_below_what_is_added(times, monkey
         assert abs(together.get_delta_for_epsilon(epsilon) - exact) < accounting.ROUNDING / 2
 
 
+class Disguised:
+    """Gaussian noise that does not say so, to be composed by its losses."""
+
+    def __init__(self, mu):
+        self.noise = mu
+
+    def delta(self, epsilon, d):
+        return gaussian_delta(1, epsilon, self.noise)
+
+
+@pytest.mark.parametrize("times", [2**7, 2**13, 2**19])
+def test_however_many_releases_there_are_they_never_cost_more_than_is_said(times):
+    mu = 3e-3 * math.sqrt(times)
+    together = compose([Disguised(3e-3)] * times, 3)
+    for delta in (1e-2, 1e-6, 1e-10):
+        epsilon = gaussian_epsilon(1, delta, mu)
+        most = gaussian_delta(1, epsilon * (1 - 3e-3), mu) + max(2e-12, 2e-15 * times)
+        assert delta * (1 - 1e-6) <= together.delta(epsilon) <= most
+    least = max(1e-10, 1e-13 * times)
+    assert together.epsilon(least * 1.001) > 0
+    with pytest.raises(ValueError, match=f"^delta is .*; accepted are numbers from {least:g} to"):
+        together.epsilon(least * 0.999)
+
+
+def test_a_cost_whose_power_of_e_is_no_float_is_found_or_infinite_without_a_warning(recwarn):
+    for times in (1000, 1040, 1200):  # about e^-709, where floats lose digits
+        together = compose([Disguised(1.0)] * times, 3)
+        assert together.epsilon(1e-9) >= gaussian_epsilon(1, 1e-9, math.sqrt(times))
+    assert not recwarn
+
+
 def test_what_is_released_once_costs_what_its_mechanism_promises():
     for d in (1, 6, 465):
         assert compose([L2Mechanism(1, 0.5, 1e-6, d)], d).epsilon(1e-6) \
@@ -277,6 +308,9 @@ def test_a_loss_beyond_the_grid_counts_as_infinite():
     ([L2Mechanism(1, 0.5, 1e-6, 6)], 3, "d is 3; accepted is 6"),
     ([TangentGaussian(1, 0.5, 1e-6)], 0, "d is 0; accepted are integers from 1 to 5050"),
     ([TangentGaussian(1, 0.5, 1e-6)], [3, 3], r"d is \[3, 3\]; accepted are an integer, or one"),
+    (TangentGaussian(1, 0.5, 1e-6), 3, "mechanisms is TangentGaussian.*; accepted is a sequence"),
+    ([RiemannianLaplace(1, 1), PrivateFrechetMean(1.0, 1e-6, 2.0)], 3,
+     r"mechanisms\[1\] is PrivateFrechetMean.*; accepted are mechanisms, such as the mechanism_"),
 ])
 def test_a_composition_that_is_none_is_refused(mechanisms, d, message):
     with pytest.raises(ValueError, match=f"^{message}"):

@@ -246,6 +246,16 @@ def test_noise_much_larger_than_the_ball_leaves_a_point_of_the_sphere_at_random(
             assert square == pytest.approx(radius**2 * (1 + place**2), rel=1e-5)
 
 
+@pytest.mark.parametrize("d", [1, 6, 5050])
+@pytest.mark.parametrize("radius", [1e-200, 5e-324])
+def test_noise_that_outgrows_the_ball_by_any_factor_leaves_a_number(d, radius):
+    for mechanism in mechanisms(d):
+        for place in (0.0, 1.0):
+            error = expected_error(mechanism, d, radius, place * radius)
+            assert radius * (1 - 1e-9) <= error <= 2 * radius
+            assert expected_error(mechanism, d, radius, place * radius, 2) == 0  # no smaller float
+
+
 @pytest.mark.parametrize("d", [1, 6, 465])
 @pytest.mark.parametrize("share", [0.01, 0.5, 1.0, 1.5, 4.0])
 def test_no_place_in_the_ball_is_worse_than_the_worst(d, share):
@@ -321,6 +331,7 @@ def test_the_rounding_of_the_sensitivity_is_paid_for():
 @pytest.mark.parametrize("wanted, message", [
     (0, "wanted is 0; accepted are finite numbers above 0"),
     (1e-13, "wanted is 1e-13; accepted are numbers from .*, the error of 10¹² records"),
+    (1e-320, "wanted is 1e-320; accepted are numbers from .*, the error of 10¹² records"),
 ])
 def test_an_error_that_cannot_be_had_is_refused(wanted, message):
     with pytest.raises(ValueError, match=f"^{message}"):
