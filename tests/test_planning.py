@@ -147,7 +147,7 @@ def test_a_projected_release_in_three_dimensions_errs_as_in_multiple_precision(
     assert abs(expected_error(mechanism, 3, radius, a) / exact - 1) < 1e-9
 
 
-X, W = np.polynomial.legendre.leggauss(40)
+X, W = np.polynomial.legendre.leggauss(20)
 
 
 def pieces(ends):
