@@ -1,6 +1,7 @@
 """The expected error of a release, against multiple precision, draws and closed forms."""
 
 import math
+from types import SimpleNamespace
 
 import mpmath as mp
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.stats import chi, gamma
 from spdlib import (
     FrechetMean,
     L2Mechanism,
+    LogEuclidean,
     RiemannianLaplace,
     TangentGaussian,
     expected_error,
@@ -257,13 +259,13 @@ def test_noise_that_outgrows_the_ball_by_any_factor_leaves_a_number(d, radius):
 
 
 @pytest.mark.parametrize("d", [1, 6, 465])
-@pytest.mark.parametrize("share", [0.01, 0.5, 1.0, 1.5, 4.0])
+@pytest.mark.parametrize("share", [0.01, 1.0, 4.0])
 def test_no_place_in_the_ball_is_worse_than_the_worst(d, share):
     for mechanism in mechanisms(d):
         radius = share * mechanism.error(d).mean()
         worst = worst_error(mechanism, d, radius)
         errors = [expected_error(mechanism, d, radius, place * radius)
-                  for place in np.linspace(0, 1, 41)]
+                  for place in np.linspace(0, 1, 17)]
         assert max(errors) <= worst * (1 + 1e-6)
         assert worst <= expected_error(mechanism, d) * (1 + 1e-10)
 
@@ -315,8 +317,8 @@ def test_it_takes_no_fewer_records(mechanism, wanted):
     n = records_needed(k, radius, epsilon, delta, wanted, mechanism)
 
     def error(n):
-        rows = plan(k, n, radius, epsilon, 1e-6)
-        return next(row.bare for row in rows if row.mechanism == mechanism)
+        query = SimpleNamespace(space=LogEuclidean(k), sensitivity=frechet_sensitivity(n, radius))
+        return expected_error(MECHANISMS[mechanism](query, epsilon, delta), query.space.dim)
 
     assert error(n) <= wanted and (n == 1 or error(n - 1) > wanted)
     assert wanted < 1e9 or n == 1
