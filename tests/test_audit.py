@@ -44,6 +44,7 @@ def test_it_stays_below_the_promise_and_exceeds_it_for_noise_of_half_the_scale(n
     assert 0.4 * epsilon < shown(1.0) <= epsilon < shown(0.5)
 
 
+@pytest.mark.slow
 def test_a_share_of_bounds_as_large_as_stated_is_true():
     rng, epsilon = np.random.default_rng(2), math.log(3)
     # randomised response: the best event shows ε exactly

@@ -406,6 +406,7 @@ def spheres(loss, epsilon, d, panels=8):
     return (first - mp.exp(epsilon) * second) / mean(lambda t: 1, 0, mp.pi)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "epsilon", "delta"), [
     (2, 1.0, 0.1), (3, 0.1, 0.3), (3, 1.0, 1e-3), (6, 0.5, 1e-6), (6, 5.0, 1e-4), (10, 2.0, 1e-2),
 ])
@@ -445,6 +446,7 @@ def test_the_two_integrals_agree(d, epsilon, loss):
         assert abs(by_angle(loss, 0, d) / spheres(loss, 0, d) - 1) < 1e-15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "epsilon"), [
     *((d, e) for d in (2, 3, 6, 55) for e in (1e-6, 0.5, 1e3)), (465, 1e-6), (465, 0.5),
 ])

@@ -88,6 +88,7 @@ def at_the_centre(mechanism, d, radius, power):
     return inside + radius**power * law.sf(radius)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", DIMENSIONS)
 @pytest.mark.parametrize("share", [1e-9, 1e-3, 0.3, 0.9, 1.0, 1.1, 3.0, 1e3, 1e9])
 @pytest.mark.parametrize("power", [1, 2])
@@ -130,6 +131,7 @@ def edge(a, r, R):
     return math.acos(max(-1, min(1, (r * r - a * a - R * R) / (2 * a * R))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mechanism", "share", "place"), [
     (GAUSSIAN, 0.7, 0.3), (LAPLACE, 1.0, 0.97),
 ])
@@ -149,7 +151,7 @@ def test_a_projected_release_in_three_dimensions_errs_as_in_multiple_precision(
     assert abs(expected_error(mechanism, 3, radius, a) / exact - 1) < 1e-9
 
 
-X, W = np.polynomial.legendre.leggauss(20)
+X, W = np.polynomial.legendre.leggauss(40)
 
 
 def pieces(ends):
@@ -159,6 +161,7 @@ def pieces(ends):
     return ((cuts[:-1, None] + half) + half * X).ravel(), (half * W).ravel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 6, 36, 465, 5050])
 @pytest.mark.parametrize("share", [0.5, 1.0, 1.5])
 @pytest.mark.parametrize("place", [0.1, 0.9, 1.0])
@@ -199,6 +202,7 @@ def test_near_misses_are_told_apart(d):
             assert abs(rival / error - 1) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 6, 36])
 @pytest.mark.parametrize("share", [0.2, 1.0, 5.0])
 def test_it_is_the_mean_of_draws_that_are_projected(d, share):
@@ -258,14 +262,15 @@ def test_noise_that_outgrows_the_ball_by_any_factor_leaves_a_number(d, radius):
             assert expected_error(mechanism, d, radius, place * radius, 2) == 0  # no smaller float
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 6, 465])
-@pytest.mark.parametrize("share", [0.01, 1.0, 4.0])
+@pytest.mark.parametrize("share", [0.01, 0.5, 1.0, 1.5, 4.0])
 def test_no_place_in_the_ball_is_worse_than_the_worst(d, share):
     for mechanism in mechanisms(d):
         radius = share * mechanism.error(d).mean()
         worst = worst_error(mechanism, d, radius)
         errors = [expected_error(mechanism, d, radius, place * radius)
-                  for place in np.linspace(0, 1, 17)]
+                  for place in np.linspace(0, 1, 41)]
         assert max(errors) <= worst * (1 + 1e-6)
         assert worst <= expected_error(mechanism, d) * (1 + 1e-10)
 
