@@ -13,7 +13,7 @@ book: $(READY)  ## check every chapter and claim, then build the site
 test: lint book  ## the same, then all tests: unit, property, peer, guard, rerun, break, browser
 	$(RUN) -m pytest -n auto --dist loadgroup tests
 
-quick: lint  ## in under a minute: lint, and the tests that start no chapter and no browser
+quick: lint  ## in under a minute: lint, and the tests that take less than a second each
 	$(RUN) -m pytest -n auto -m "not slow" tests
 
 lint: $(READY)  ## style of the modules, the tests and the benchmarks

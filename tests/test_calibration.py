@@ -475,6 +475,7 @@ def test_the_law_of_the_l2_loss_has_total_mass_one(d, epsilon):
     assert d < 6 or calibration._log_l2_delta(largest, epsilon, d) > -1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 6, 55, 465, 5050])
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-2, 1.0, 30.0, 1e3])
 def test_the_bound_of_the_quadrature_error_is_far_below_the_slack(d, epsilon, monkeypatch):

@@ -767,6 +767,7 @@ def plausible(hits):
     return binom.cdf(hits, REPEATS, 1 - LARGE) > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb, truths", [("law", LAWS), ("share", SHARES)])
 @pytest.mark.parametrize("role", ["printed", "corrected", "measured"])
 def test_whichever_truth_is_true_survives_alone_with_probability_1_minus_alpha(

@@ -25,6 +25,8 @@ from spdlib.accounting import Composition, compose
 from spdlib.calibration import gaussian_delta, gaussian_epsilon, gdp_mu
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 
+pytestmark = pytest.mark.slow  # accountants convolve for a second each
+
 ERROR = 1e-3  # how far the accountant lets its epsilon be off; it returns a lower and an upper end
 RIVALS = {
     "their sum": sum,
@@ -37,7 +39,6 @@ def accountant(mus):
     return PRVAccountant([GaussianMechanism(1 / mu) for mu in mus], ERROR, 1e-13, [1] * len(mus))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mus", [(0.5, 0.5), (0.3, 0.5, 0.8), (0.1, 1.5), (0.2,) * 4])
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-9])
 def test_squares_add_as_the_accountant_finds(mus, delta):
@@ -151,7 +152,6 @@ def two(first, second, epsilon):
     return shares @ (above[place] - np.exp(epsilon - values) * swapped[place])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("k", L2_SIZES)
 def test_two_l2_releases_cost_far_more_than_the_rule_of_mu_would_have_it(k):
     d = dimension(k)
@@ -167,7 +167,6 @@ def test_two_l2_releases_cost_far_more_than_the_rule_of_mu_would_have_it(k):
     assert together.delta(1.0) > 3e-6
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("k, times, delta", [(2, 2, 1e-6), (3, 10, 1e-8), (8, 4, 1e-3)])
 def test_another_accountant_finds_the_same_for_l2_noise(k, times, delta):
     d = dimension(k)
@@ -267,7 +266,6 @@ class Disguised:
         return gaussian_delta(1, epsilon, self.noise)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("times", [2**7, 2**13, 2**19])
 def test_however_many_releases_there_are_they_never_cost_more_than_is_said(times):
     mu = 3e-3 * math.sqrt(times)

@@ -197,6 +197,7 @@ def test_angle_is_right_at_a_over_0_at_0_over_a_and_at_a_over_a():
     assert angle((rows + columns) / 8)[2, 2] == math.pi / 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels", [1, 3])
 def test_derivatives_of_bytes_that_vanish_are_found_to_vanish(channels):
     images = 100 + random_images(7, 200, 12, 12, channels, levels=3)

@@ -86,6 +86,7 @@ def test_a_radius_that_is_none_is_refused(function, radius):
 
 # clipping
 
+@pytest.mark.slow
 @every_radius
 @pytest.mark.parametrize("d", [1, 2, 6, 45])
 def test_the_exact_norm_of_every_clipped_record_is_at_most_the_radius(d, radius):

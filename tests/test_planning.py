@@ -101,6 +101,7 @@ def test_at_the_centre_it_is_the_mean_of_the_smaller_of_noise_and_radius(d, shar
         assert near == pytest.approx(exact, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])
 @pytest.mark.parametrize("share", [1e-3, 0.7, 4.0])
 @pytest.mark.parametrize("place", [0.2, 1.0])
@@ -220,6 +221,7 @@ def test_it_is_the_mean_of_draws_that_are_projected(d, share):
                 assert abs(np.mean(errors**power) - exact) < within * (2 * radius) ** power
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", DIMENSIONS)
 @pytest.mark.parametrize("place", [0.0, 0.3, 1.0])
 def test_a_projected_release_never_errs_more_than_a_bare_one_or_than_the_ball_allows(d, place):
@@ -291,6 +293,7 @@ def test_a_question_that_is_none_is_refused(arguments, message):
 
 # the plan
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 1.0])
 def test_the_plan_is_that_of_the_mechanisms_of_the_query(epsilon):
     k, n, radius, delta = 3, 20, 1.5, 1e-5
@@ -307,6 +310,7 @@ def test_the_plan_is_that_of_the_mechanisms_of_the_query(epsilon):
         assert row.worst == worst_error(mechanism, 6, radius)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k, n", [(1, 1), (1, 10**9), (100, 1), (100, 10**6)])
 def test_the_plan_knows_all_sizes_and_numbers(k, n):
     for row in plan(k, n, 2.0, 0.5, 1e-6):

@@ -563,6 +563,7 @@ def test_a_data_set_of_bad_records_releases_the_centre_with_noise():
     PrivateFrechetMean(1.0, 1e-5, 1.0, center, on_invalid="center").fit(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 @pytest.mark.parametrize("n", [1, 2, 5, 64])
 def test_the_mean_moves_by_at_most_the_sensitivity_when_a_record_goes_bad(k, n):
