@@ -114,6 +114,18 @@ def finite(value, name):
     return A
 
 
+def complex_finite(value, name):
+    """`value` as a complex array without NaN or infinity."""
+    A = np.asarray(unmasked(value, name))
+    if A.dtype.kind not in "iufc":
+        raise ValueError(f"{name} is an array of dtype {A.dtype}; accepted are complex numbers")
+    A = A.astype(complex, copy=False)
+    if not np.isfinite(A).all():
+        index = first(~np.isfinite(A))
+        raise ValueError(f"{name}{at(index)} is {A[index]}; accepted are finite numbers")
+    return A
+
+
 def first(bad):
     """Index of the first true entry, a tuple of ints."""
     return tuple(int(i) for i in np.unravel_index(np.argmax(bad), bad.shape))
