@@ -21,7 +21,7 @@ PILOT = 256  # proposals from which the share that is accepted is estimated
 HOPELESS = 1e-6  # share below which nothing is drawn
 NATS = 40.0  # what is less likely than the likeliest by more than e^40 is not resolved
 CELLS = 512  # of the hat over what is
-DEGREE = 255  # of the polynomial that stands for a radial density
+DEGREE = 127  # of the polynomial that stands for a radial density
 SLACK = 1e-9  # more than rounding: what is above the density stays above it
 MOST_K = 4  # up to which size the volume is averaged over all directions
 
@@ -281,10 +281,10 @@ def _support(log_density, space, rate, radius):
     """
     d, rate = space.dim, rate - _growth(space)
     top = min(radius, (d + 9 * math.sqrt(d) + 2 * NATS) / rate) if rate > 0 else radius
-    x = top * (np.arange(256) + 0.5) / 256
+    x = top * (np.arange(128) + 0.5) / 128
     logs = log_density(x)
     near = x[logs > logs.max() - NATS]
-    return max(near[0] - top / 256, 0.0), min(near[-1] + top / 256, top)
+    return max(near[0] - top / 128, 0.0), min(near[-1] + top / 128, top)
 
 
 def _log_concave(g, space, rate, radius):
@@ -330,7 +330,7 @@ def _mean_volume(k):
     are a multiple of a point of the simplex; the density of directions has the factor
     ∏ (λ_j - λ_i) (Muirhead 1982, Theorem 3.2.17). Everything is analytic: Gauss's nodes.
     """
-    t, w = _gauss(64 if k < 4 else 24)
+    t, w = _gauss(24)
     t, w = (t + 1) / 2, w / 2
     phi, *cuts = (axis.ravel() for axis in np.meshgrid(*(k - 1) * [t], indexing="ij"))
     weight = np.prod(np.meshgrid(*(k - 1) * [w], indexing="ij"), axis=0).ravel()
