@@ -291,27 +291,12 @@ def _log_concave(g, space, rate, radius):
     """The sampler of lengths in (0, radius) with density exp(g), g concave: `f(m, rng)`.
 
     It draws from m proposals those accepted. On flat spaces g is (d - 1) log ρ - rate ρ, on spheres
-    (d - 1) log sin(ρ√κ) - rate ρ, on shapes (d - 1) log sin ρ + log cos ρ - rate ρ. With the bounds
-    on `AffineInvariant(k)` it is (d - 1 - n) log ρ + n log sinh(cρ) - rate ρ, with n < d.
-
-    A concave function lies below each of its secants outside the interval of that secant. So on
-    each cell of a grid g lies below the secants of the cells before and behind it, and the greater
-    end of the lower one of them is the height of the hat there. That holds for any grid, wherever
-    the mode is; the grid decides only how much is accepted. Beyond the support cells double, up to
-    MOST where there is no end: what is longer has a probability that no float can hold.
+    (d - 1) log sin(ρ√κ) - rate ρ, on shapes (d - 1) log sin ρ + log cos ρ - rate ρ. With either
+    bound on `AffineInvariant(k)` it is (d - 1 - n) log ρ + n log sinh(cρ) - rate ρ with n < d.
     """
-    low, high = _support(g, space, rate, radius)
-    x = np.linspace(low, high, CELLS + 1)[1:-1]
-    end = min(radius, MOST)
-    doublings = np.arange(1, math.ceil(math.log2(end) - math.log2(x[-1])))
-    x = np.append(x, x[-1] * 2.0**doublings)
-    edges = np.concatenate([[0.0], x, [end]])
-    width, heights = np.diff(edges), g(x)
-    slopes = np.diff(heights) / np.diff(x)
-    hat = np.full((2, len(width)), math.inf)
-    hat[0, 2:] = heights[1:] + np.maximum(slopes, 0) * width[2:]
-    hat[1, :-2] = heights[:-1] + np.maximum(-slopes, 0) * width[:-2]
-    hat = hat.min(axis=0) + SLACK
+    end = min(radius, MOST)  # what is longer, where there is no end, is less likely than any float
+    edges, hat = _hat(g, *_support(g, space, rate, radius), end)
+    width = np.diff(edges)
     mass = np.cumsum(width * np.exp(hat - hat.max()))
     longest = end * (1 - SLACK * 1e-6)  # a step is no longer, however its length is rounded
 
@@ -321,6 +306,27 @@ def _log_concave(g, space, rate, radius):
         return rho[rng.standard_exponential(m) > hat[cell] - g(rho)]
 
     return lengths
+
+
+def _hat(g, low, high, end):
+    """Edges of cells that cover (0, end), and for each a number that concave g does not exceed.
+
+    A concave function lies below each of its secants outside the interval of that secant. So on
+    each cell g lies below the secants of the cells before and behind it, and the number is the
+    greater end of one of them, the less of the two. That holds for any cells, wherever the mode is.
+    Those between low and high are narrow, so that most proposals there are accepted; beyond, they
+    double.
+    """
+    x = np.linspace(low, high, CELLS + 1)[1:-1]
+    doublings = np.arange(1, math.ceil(math.log2(end) - math.log2(x[-1])))
+    x = np.append(x, x[-1] * 2.0**doublings)
+    edges = np.concatenate([[0.0], x, [end]])
+    width, heights = np.diff(edges), g(x)
+    slopes = np.diff(heights) / np.diff(x)
+    hat = np.full((2, len(width)), math.inf)
+    hat[0, 2:] = heights[1:] + np.maximum(slopes, 0) * width[2:]
+    hat[1, :-2] = heights[:-1] + np.maximum(-slopes, 0) * width[:-2]
+    return edges, hat.min(axis=0) + SLACK
 
 
 def _mean_volume(k):

@@ -299,6 +299,20 @@ def test_the_density_of_the_length_is_log_concave_with_the_bound_for_the_volume(
 
 
 @every_space
+@pytest.mark.parametrize("scale", [1e-6, 0.2, 0.5])
+def test_the_hat_is_nowhere_below_the_density_and_little_above_it_where_that_counts(space, scale):
+    g = sampling._radial_density(space, 1 / scale, sampling._volume_bound(space))
+    end = min(space.injectivity_radius, 1e3)
+    edges, hat = sampling._hat(g, *sampling._support(g, space, 1 / scale, end), end)
+    assert edges[0] == 0 and edges[-1] == end and (np.diff(edges) > 0).all()
+    width = np.diff(edges)
+    logs = g(edges[:-1] + width * np.linspace(0.001, 0.999, 50)[:, None])
+    assert (hat - logs).min() > 0
+    accepted = (np.exp(logs - hat.max()).mean(axis=0) * width).sum()
+    assert accepted > 0.95 * (np.exp(hat - hat.max()) * width).sum()
+
+
+@every_space
 def test_steps_have_the_shape_that_is_asked_for_and_a_seed_repeats_them(space):
     for draw in (lambda *a: laplace_steps(space, 0.2, *a),
                  lambda *a: laplace_steps(space, 0.2, *a, within=0.3),
@@ -336,8 +350,9 @@ def test_a_law_that_does_not_exist_is_refused():
     for k in (2, 3, 4):
         space = AffineInvariant(k)
         scale = laplace_threshold(space)
+        message = f"^scale is {scale}; accepted are those below {scale:.6g}"
         for call in (laplace_steps, radial_law):
-            with pytest.raises(ValueError, match="^scale is .*; accepted are those below"):
+            with pytest.raises(ValueError, match=message):
                 call(space, scale)
         laplace_steps(space, scale, 10, 0, within=0.5)
     with pytest.raises(ValueError, match="^scale is inf; accepted are"):
