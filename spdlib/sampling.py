@@ -12,7 +12,7 @@ from numpy.polynomial import Chebyshev
 from numpy.polynomial.legendre import leggauss
 from scipy.special import logsumexp, xlogy
 
-from ._checks import at, finite, first, generator, integer, number, positive, real
+from ._checks import EPS, at, finite, first, generator, integer, number, positive, real
 from .spaces import AffineInvariant, KendallPlanar, Sphere, log_sinhc
 
 LEAST, MOST = 1e-100, 1e100  # scales and radii whose squares and quotients are floats
@@ -23,7 +23,7 @@ NATS = 40.0  # what is less likely than the likeliest by more than e^40 is not r
 CELLS = 512  # of the hat over what is
 DEGREE = 127  # of the polynomial that stands for a radial density
 BISECTIONS = 52  # of its interval, for a quantile
-SLACK = 1e-9  # more than rounding: what is above the density stays above it
+SLACK = 1e-9  # more than rounding: what covers the density goes on covering it
 MOST_K = 4  # up to which size the volume is averaged over all directions
 
 
@@ -112,8 +112,9 @@ def radial_law(space, scale, within=None):
 class RadialLaw:
     """A law on [low, high] by the logarithm of a density, known up to a constant.
 
-    What a frozen law of SciPy does: `pdf`, `cdf`, `ppf`, `moment`, `mean`, to ten digits. The
-    density is analytic, so a polynomial through its values at Chebyshev's nodes stands for it.
+    What a frozen law of SciPy does: `pdf`, `cdf`, `ppf`, `moment`, `mean`, to ten digits of the
+    density given. That is analytic, so a polynomial through its values at Chebyshev's nodes stands
+    for it.
     """
 
     def __init__(self, log_density, low, high):
@@ -298,7 +299,7 @@ def _log_concave(g, space, rate, radius):
     edges, hat = _hat(g, *_support(g, space, rate, radius), end)
     width = np.diff(edges)
     mass = np.cumsum(width * np.exp(hat - hat.max()))
-    longest = end * (1 - SLACK * 1e-6)  # a step is no longer, however its length is rounded
+    longest = end * (1 - 16 * EPS)  # a step is no longer, however its length is rounded
 
     def lengths(m, rng):
         cell = np.searchsorted(mass, mass[-1] * rng.random(m), side="right")
@@ -334,7 +335,8 @@ def _mean_volume(k):
 
     Eigenvalues in increasing order are cos φ/√k each, plus sin φ times a unit vector whose gaps
     are a multiple of a point of the simplex; the density of directions has the factor
-    ∏ (λ_j - λ_i) (Muirhead 1982, Theorem 3.2.17). Everything is analytic: Gauss's nodes.
+    ∏ (λ_j - λ_i) (Muirhead 1982, Theorem 3.2.17). Everything is analytic: with Gauss's nodes it
+    is right to nine digits for lengths up to 50.
     """
     t, w = _gauss(24)
     t, w = (t + 1) / 2, w / 2
