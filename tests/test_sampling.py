@@ -204,6 +204,7 @@ UNIFORM = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", UNIFORM)
 def test_points_uniform_on_a_ball_have_the_distances_that_its_volume_gives_them(law):
     space, radius, cdf = UNIFORM[law]
@@ -227,6 +228,7 @@ def test_directions_are_uniform_where_the_volume_depends_on_the_length_alone(spa
             assert all(furthest(column, law) < surely(len(part)) for column in share.T)
 
 
+@pytest.mark.slow
 def test_distance_and_gap_of_eigenvalues_have_their_joint_law_on_spd2():
     """With x = ρ/√2, r = |λ₁ - λ₂|/√2 = ρ sin φ: φ has density ∝ sinh(x sin φ), given ρ."""
     scale, n = 0.7, 50_000
@@ -250,6 +252,7 @@ def test_distance_and_gap_of_eigenvalues_have_their_joint_law_on_spd2():
     assert furthest(evenly, lambda u: u) > surely(n)
 
 
+@pytest.mark.slow
 def test_the_shape_of_the_spectrum_has_its_law_on_spd3_and_eigenvectors_are_uniform():
     scale, n, rho = 0.45, 50_000, np.linspace(0.1, 20, 100)
     eigenvalues, vectors = np.linalg.eigh(invvecd(laplace_steps(AffineInvariant(3), scale, n, 0)))
