@@ -64,7 +64,7 @@ class DensityMechanism:
         Its largest value on the part of the domain that is within `reach`, shape `(m,)`, of `v`, or
         more. The steps have to lie in the domain.
         """
-        space, length = query.space, np.linalg.norm(v, axis=-1)
+        space, length = query.space, _length(v)
         reach = np.broadcast_to(reach, length.shape)
         bend = math.sqrt(max(-space.curvature[0], 0))  # a step of the chart may be longer below
         stretch = np.exp(log_sinhc(bend * np.minimum(length + reach, self.domain)))
@@ -92,7 +92,7 @@ class KNormGradient(DensityMechanism):
     domain : float
         Radius of the ball on which the density lives.
     clip : float
-        Longest residual, possibly infinite.
+        Longest residual.
 
     Attributes
     ----------
@@ -105,20 +105,24 @@ class KNormGradient(DensityMechanism):
         For a parameter that is not positive, or an ε outside [1e-6, 1e3].
     """
 
-    def __init__(self, sensitivity, epsilon, domain, clip=math.inf):
+    def __init__(self, sensitivity, epsilon, domain, clip):
         self.sensitivity = positive(sensitivity, "sensitivity")
         self.scale = laplace_scale(2 * self.sensitivity, epsilon)
-        self.domain, self.clip = positive(domain, "domain"), _clip(clip)
+        self.domain, self.clip = positive(domain, "domain"), positive(clip, "clip")
 
     @classmethod
     def of(cls, query, epsilon, delta=0, clip=None, domain=None):
         """The mechanism for this query; its promise is pure, so `delta` has to be 0.
 
-        The domain is the ball that holds the records, if no larger one is named.
+        The domain is the ball that holds the records, if no larger one is named. By default no
+        residual is so long that it is clipped: then g vanishes at the mean. A `clip` of half the
+        radius halves the noise, which pays where most records lie closer together than that; where
+        they are skewed it costs a bias that no number of records takes away.
         """
         number(delta, "delta", 0, 0, '0 with "k-norm gradient", whose promise is pure')
         domain = query.radius if domain is None else domain
-        clip = math.inf if clip is None else clip
+        if clip is None:
+            clip = min(domain + query.radius, query.space.injectivity_radius)
         sensitivity = gradient_sensitivity(query.n, query.radius, query.space, clip, domain)
         return cls(sensitivity, epsilon, domain, clip)
 
@@ -131,9 +135,9 @@ class KNormGradient(DensityMechanism):
 
     def _score(self, query, v, reach):
         residuals = _residuals(query, v)
-        length = np.linalg.norm(residuals, axis=-1)
-        share = np.minimum(1, self.clip / np.maximum(length, np.finfo(float).tiny))
-        gradient = np.linalg.norm((residuals * share[..., None]).mean(axis=-2), axis=-1)
+        length = _length(residuals)
+        share = self.clip / np.maximum(length, self.clip)
+        gradient = _length(np.einsum("mni,mn->mi", residuals, share)) / query.n
         if reach.any():
             gradient -= self._change(query.space, length, reach[:, None]).mean(axis=-1)
         return -np.maximum(gradient, 0) / self.scale
@@ -147,9 +151,8 @@ class KNormGradient(DensityMechanism):
         near, far = length - reach, length + reach
         lowest, largest = _hessian(space, far)
         largest = np.maximum(largest, -lowest)
-        if self.clip < math.inf:
-            largest = largest * self.clip / np.maximum(near, self.clip)
-        return np.minimum(largest * reach, 2 * np.minimum(self.clip, far))
+        largest = largest * self.clip / np.maximum(near, self.clip)
+        return np.minimum(largest * reach, 2 * self.clip)
 
 
 class TruncatedLoss(DensityMechanism):
@@ -193,13 +196,13 @@ class TruncatedLoss(DensityMechanism):
 
     def _score(self, query, v, reach):
         residuals = _residuals(query, v)
-        distance, b, reach = np.linalg.norm(residuals, axis=-1), self.clip, reach[:, None]
+        distance, b, reach = _length(residuals), self.clip, reach[:, None]
         if not reach.any():
             return -(np.minimum(distance / b, 1) ** 2).sum(axis=-1) / self.scale
         # a record that is felt everywhere has a smooth loss, in whose sum the slopes cancel
         smooth = distance + reach < min(b, query.space.injectivity_radius)
         bend = np.where(smooth, _hessian(query.space, distance + reach)[0], 0).sum(axis=-1)
-        slope = np.linalg.norm((residuals * smooth[..., None]).sum(axis=-2), axis=-1)
+        slope = _length(np.einsum("mni,mn->mi", residuals, smooth.astype(float)))
         t = reach[:, 0]
         t = np.where(bend * t > slope, slope / np.where(bend > 0, bend, 1), t)
         least = (np.where(smooth, distance, 0) ** 2).sum(axis=-1) + bend * t**2 - 2 * slope * t
@@ -207,24 +210,22 @@ class TruncatedLoss(DensityMechanism):
         return -(np.maximum(least, 0) / b**2 + (others * ~smooth).sum(axis=-1)) / self.scale
 
 
-def gradient_sensitivity(n, radius, space, clip=math.inf, domain=None):
+def gradient_sensitivity(n, radius, space, clip, domain):
     """How much one of `n` records in a ball moves the mean clipped residual at most on the domain.
 
-    The least of what is proved: a record moves by `2 clip` at every point, and by `2 radius` times
-    the Lipschitz constant of log, which is 1 where the curvature is ≤ 0, and θ/sin θ with
-    θ = (domain + radius)√κ where it is ≤ κ, as long as no record can be a cut point. Rounded up.
-    ValueError where neither gives a bound.
+    The least of what is proved: a residual is never longer than `clip`, nor than the domain and the
+    ball are wide, and moves by twice that at most; and it moves by `2 radius` times the Lipschitz
+    constant of log, which is 1 where the curvature is ≤ 0, and θ/sin θ with θ = (domain + radius)√κ
+    where it is ≤ κ, as long as no record can be a cut point. Rounded up.
     """
     n, radius = integer(n, "n", 1, 1e300), positive(radius, "radius")
-    domain, moves = _domain(radius if domain is None else domain, space), [2 * _clip(clip)]
+    domain, clip = _domain(domain, space), positive(clip, "clip")
     high, reach = max(space.curvature[1], 0), space.injectivity_radius
+    moves = [2 * min(clip, domain + radius, reach)]
     straight = min(reach, math.pi / math.sqrt(high)) if high else reach
     if radius + domain < reach and radius < straight / 2:
         theta = (radius + domain) * math.sqrt(high)
         moves.append(2 * radius * (theta / math.sin(theta) if theta else 1))
-    if min(moves) == math.inf:
-        raise ValueError(f"clip is {clip!r}; accepted are finite numbers above 0 where a record "
-                         f"may be a cut point of the domain, a ball of radius {domain:.6g}")
     return min(moves) / n * (1 + 64 * EPS)
 
 
@@ -234,8 +235,8 @@ def sample_by_boxes(log_density, radius, dim, size, rng):
     `log_density(v, reach)` bounds the log density from above on what of the ball is within `reach`
     of the points `v` of the ball, and is the log density itself where `reach` is 0. The draws are
     by rejection from an envelope that is constant on boxes. What is refused splits its box, as
-    long as more points were proposed than boxes looked at. Every envelope on the way gives the same
-    law to what is accepted, so the draws are exact and independent.
+    long as no more than one box was looked at for two proposals. Every envelope on the way gives
+    the same law to what is accepted, so the draws are exact and independent.
     """
     children = np.stack(np.meshgrid(*dim * [(-0.5, 0.5)], indexing="ij"), axis=-1).reshape(-1, dim)
     centers, halves = np.zeros((1, dim)), np.array([radius])
@@ -248,20 +249,20 @@ def sample_by_boxes(log_density, radius, dim, size, rng):
         pick = np.searchsorted(weights, rng.random(m) * weights[-1], side="right")
         pick = np.minimum(pick, len(halves) - 1)
         v = centers[pick] + halves[pick, None] * rng.uniform(-1, 1, (m, dim))
-        inside = np.linalg.norm(v, axis=-1) <= radius
+        inside = _length(v) <= radius
         short = np.full(m, math.inf)
-        short[inside] = ceilings[pick[inside]] - log_density(v[inside])
+        short[inside] = ceilings[pick[inside]] - log_density(v[inside], 0.0)
         accepted = rng.standard_exponential(m) > short
         draws.append(v[accepted][:missing])
         proposals += m
         refused, times = np.unique(pick[~accepted], return_counts=True)
-        most = max((proposals - boxes) // len(children), 1)
+        most = max((proposals // 2 - boxes) // len(children), 1)
         split = refused[np.argsort(-times, kind="stable")][:most]
         boxes += len(children) * len(split)
         parts = (centers[split, None] + halves[split, None, None] * children).reshape(-1, dim)
         widths = np.repeat(halves[split] / 2, len(children))
         nearest = np.maximum(np.abs(parts) - widths[:, None], 0)
-        touch = np.linalg.norm(nearest, axis=-1) <= radius
+        touch = _length(nearest) <= radius
         parts, widths = parts[touch], widths[touch]
         centers = np.concatenate([np.delete(centers, split, axis=0), parts])
         halves = np.concatenate([np.delete(halves, split), widths])
@@ -276,7 +277,7 @@ def _ceilings(log_density, centers, halves, radius):
     That is no further from the point of the ball that is nearest to the box's centre than from the
     centre itself.
     """
-    length = np.linalg.norm(centers, axis=-1, keepdims=True)
+    length = _length(centers)[:, None]
     return log_density(centers * np.minimum(1, radius / np.maximum(length, radius)),
                        halves * math.sqrt(centers.shape[-1]))
 
@@ -288,6 +289,11 @@ def _residuals(query, v):
         return query.steps - v[:, None]
     y = space.exp(query.center, v)
     return space._log(y[(slice(None), None)], query.points)
+
+
+def _length(v):
+    """Lengths of vectors, shape (...); several times as fast as `norm` where they are short."""
+    return np.sqrt(np.einsum("...i,...i->...", v, v))
 
 
 def _hessian(space, distance):
@@ -320,7 +326,3 @@ def _log_volume(space, v, length, reach):
 def _domain(domain, space):
     return number(domain, "domain", np.finfo(float).tiny, space.injectivity_radius,
                   f"numbers above 0 and up to {space.injectivity_radius:.6g}")
-
-
-def _clip(clip):
-    return number(clip, "clip", np.finfo(float).tiny, math.inf, "numbers above 0")
