@@ -36,7 +36,3 @@ def metropolis(log_density, propose, x, steps, rng=None):
         x[accept], log_p = candidate[accept], np.where(accept, log_q, log_p)
         accepted += accept
     return x, accepted / max(steps, 1)
-
-
-def laplace_threshold(space):  # STAND-IN until n9B is merged
-    return np.sqrt(12 / (space.k * (space.k**2 - 1))) if space.curvature[0] < 0 else np.inf
