@@ -9,25 +9,31 @@ import numpy as np
 
 from ._checks import EPS, generator, integer, number, positive
 from .calibration import laplace_scale
-from .sampling import laplace_threshold
+from .sampling import ball_steps, laplace_threshold, metropolis, split_rhat
 from .spaces import log_sinhc
 
 EXACT = 4  # dimensions in which boxes are few enough
 ENTRIES = 2**18  # records times points that are looked at together
 PROPOSALS = 32  # of the first round
+CHAINS, TUNING, LONGEST = 16, 40, 2**15  # at least so many chains, rounds to tune, steps at most
+MIXED = 1.01  # the largest split-R̂ of chains whose last states are taken
 
 
 class DensityMechanism:
     """A density for a query on any space, on a ball about its public centre.
 
-    Heirs define `_log_density`.
+    Heirs define `_score`, the log density with respect to the volume, and `_check`.
     """
 
     def answer(self, query, rng=None, size=None):
-        """Private answers to the query, steps from its public centre, drawn exactly.
+        """Private answers to the query, steps from its public centre.
 
-        The number of proposals depends on the data, and so does the time that it takes: who can
-        measure it may learn more than the promise says.
+        They are drawn exactly in dimensions up to 4. In higher ones Metropolis chains from uniform
+        starts are run until their split-R̂ says that they agree; the law of their last states is
+        known by no bound, so the promise is not proved for them.
+
+        The number of proposals, and with it the time that an answer takes, depends on the data: who
+        can measure it may learn more than the promise says.
 
         Parameters
         ----------
@@ -44,19 +50,25 @@ class DensityMechanism:
         Raises
         ------
         ValueError
-            Where the query is too sensitive, the dimension too high for the exact sampler, or a
-            record is not sound; nothing was drawn then.
+            Where the query is too sensitive, a record is not sound, or the dimension is too high
+            and `approximate` is not set; nothing was drawn then. Where chains do not mix.
         """
         self._check(query)
-        dim, rng = query.space.dim, generator(rng)
-        if dim > EXACT:
+        space, dim, rng = query.space, query.space.dim, generator(rng)
+        if dim > EXACT and not self.approximate:
             raise ValueError(f"query has dimension {dim}; accepted are those up to {EXACT}, in "
-                             "which the exact sampler ends")
+                             "which the exact sampler ends, unless approximate=True lets chains "
+                             "run, of which no promise is proved")
         shape = () if size is None else tuple(integer(m, "size", 0) for m in np.atleast_1d(size))
-        query.steps  # refuses a bad record
-        draws, _ = sample_by_boxes(lambda v, reach: self.log_density(query, v, reach), self.domain,
-                                   dim, math.prod(shape), rng)
-        return draws.reshape(*shape, dim)
+        size = math.prod(shape)
+        query.steps  # refuses a bad record before anything is drawn
+        if dim > EXACT:
+            start = ball_steps(space, self.domain, max(size, CHAINS), rng)
+            draws = sample_by_chains(lambda v: self.log_density(query, v), start, self.domain, rng)
+        else:
+            draws, _ = sample_by_boxes(lambda v, reach: self.log_density(query, v, reach),
+                                       self.domain, dim, size, rng)
+        return draws[:size].reshape(*shape, dim)
 
     def log_density(self, query, v, reach=0.0):
         """Log density in the chart at the centre, up to a constant, at steps `v`, shape `(m, dim)`.
@@ -93,6 +105,8 @@ class KNormGradient(DensityMechanism):
         Radius of the ball on which the density lives.
     clip : float
         Longest residual.
+    approximate : bool
+        Whether chains may answer where nothing samples exactly; without a proof of the promise.
 
     Attributes
     ----------
@@ -105,13 +119,14 @@ class KNormGradient(DensityMechanism):
         For a parameter that is not positive, or an ε outside [1e-6, 1e3].
     """
 
-    def __init__(self, sensitivity, epsilon, domain, clip):
+    def __init__(self, sensitivity, epsilon, domain, clip, approximate=False):
         self.sensitivity = positive(sensitivity, "sensitivity")
         self.scale = laplace_scale(2 * self.sensitivity, epsilon)
         self.domain, self.clip = positive(domain, "domain"), positive(clip, "clip")
+        self.approximate = bool(approximate)
 
     @classmethod
-    def of(cls, query, epsilon, delta=0, clip=None, domain=None):
+    def of(cls, query, epsilon, delta=0, clip=None, domain=None, approximate=False):
         """The mechanism for this query; its promise is pure, so `delta` has to be 0.
 
         The domain is the ball that holds the records, if no larger one is named. By default no
@@ -124,7 +139,7 @@ class KNormGradient(DensityMechanism):
         if clip is None:
             clip = min(domain + query.radius, query.space.injectivity_radius)
         sensitivity = gradient_sensitivity(query.n, query.radius, query.space, clip, domain)
-        return cls(sensitivity, epsilon, domain, clip)
+        return cls(sensitivity, epsilon, domain, clip, approximate)
 
     def _check(self, query):
         """Refuse a query that moves g by more than the mechanism was made for."""
@@ -170,6 +185,8 @@ class TruncatedLoss(DensityMechanism):
         Radius of the ball on which the density lives.
     clip : float
         The distance b from which on a record is not felt.
+    approximate : bool
+        Whether chains may answer where nothing samples exactly; without a proof of the promise.
 
     Raises
     ------
@@ -177,18 +194,19 @@ class TruncatedLoss(DensityMechanism):
         For a parameter that is not positive, or an ε outside [1e-6, 1e3].
     """
 
-    def __init__(self, epsilon, domain, clip):
+    def __init__(self, epsilon, domain, clip, approximate=False):
         self.scale = laplace_scale(2.0, epsilon)
         self.domain, self.clip = positive(domain, "domain"), positive(clip, "clip")
+        self.approximate = bool(approximate)
 
     @classmethod
-    def of(cls, query, epsilon, delta=0, *, clip, domain=None):
+    def of(cls, query, epsilon, delta=0, *, clip, domain=None, approximate=False):
         """The mechanism for this query; its promise is pure, so `delta` has to be 0.
 
         The domain is the ball that holds the records, if no larger one is named.
         """
         number(delta, "delta", 0, 0, '0 with "truncated loss", whose promise is pure')
-        return cls(epsilon, query.radius if domain is None else domain, clip)
+        return cls(epsilon, query.radius if domain is None else domain, clip, approximate)
 
     def _check(self, query):
         """Refuse a domain that the chart at the centre does not cover once."""
@@ -269,6 +287,37 @@ def sample_by_boxes(log_density, radius, dim, size, rng):
         ceilings = np.concatenate([np.delete(ceilings, split),
                                    _ceilings(log_density, parts, widths, radius)])
     return np.concatenate(draws), proposals
+
+
+def sample_by_chains(log_density, x, radius, rng):
+    """Last states of Metropolis chains in the ball about 0 from the states `x`, shape `(m, dim)`.
+
+    Each run is twice as long as the one before, until the chains have mixed; ValueError where they
+    do not within `LONGEST` steps.
+    """
+    def inside(v):
+        log_p = np.full(len(v), -math.inf)
+        near = _length(v) <= radius
+        log_p[near] = log_density(v[near])
+        return log_p
+
+    def run(x, steps, watch=None):
+        return metropolis(inside, lambda x, rng: x + width * rng.standard_normal(x.shape), x, steps,
+                          rng, watch)
+
+    width = radius
+    for _ in range(TUNING):
+        x, acceptance = run(x, 20)
+        width *= math.exp(2 * (acceptance.mean() - 0.25))
+    steps = 512
+    while steps <= LONGEST:
+        states = []
+        x, _ = run(x, steps, lambda x: states.append(x.copy()))
+        if (rhat := split_rhat(np.stack(states)).max()) <= MIXED:
+            return x
+        steps *= 2
+    raise ValueError(f"the chains have a split-R̂ of {rhat:.3f} after {LONGEST} steps; accepted is "
+                     f"{MIXED}")
 
 
 def _ceilings(log_density, centers, halves, radius):

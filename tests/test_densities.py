@@ -313,6 +313,18 @@ def test_what_the_exact_sampler_cannot_reach_is_refused_before_anything_is_drawn
     assert rng.bit_generator.state == state
 
 
+@pytest.mark.slow
+def test_chains_answer_beyond_the_boxes_if_they_may_with_about_the_right_law():
+    """On the flat space the density is known: its lengths about the mean are Gamma distributed."""
+    n, space = 40, LogEuclidean(3)
+    data = query(space, np.eye(3), in_ball(n, 6, 1.0, np.random.default_rng(1)), 1.0)
+    made = KNormGradient.of(data, 8.0, approximate=True)
+    draws = made.answer(data, 2, 100)
+    length = np.linalg.norm(draws - data.steps.mean(axis=0), axis=1) / made.scale
+    assert draws.shape == (100, 6)
+    assert length.mean() == pytest.approx(6, abs=5 * math.sqrt(6 / 100))
+
+
 def test_boxes_sample_a_density_that_is_known():
     """A Gaussian on the unit disc whose log density is 1/s times what a Lipschitz bound knows."""
     def log_density(v, reach):
