@@ -1,4 +1,7 @@
-"""Mechanisms: noise of a calibrated scale, added in coordinates with the ordinary metric.
+"""Mechanisms: noise of a calibrated scale.
+
+It is added in coordinates with the ordinary metric: on a curved space in those of the chart at the
+query's public centre, or, for the Laplace mechanism, by steps from the summary itself.
 
 `rng` is everywhere a `numpy.random.Generator` or a seed; None takes fresh entropy from the system.
 NumPy's generators are not cryptographic, and the low-order bits of float64 noise tell inputs apart
@@ -18,17 +21,21 @@ from .calibration import (
     sigma_analytic,
     sigma_classical,
 )
-from .sampling import sample_laplace
-from .spaces import LogEuclidean
+from .sampling import laplace_steps, laplace_threshold, radial_law, sample_laplace
+from .spaces import LogEuclidean, Sphere
 
 SIGMA = {"analytic": sigma_analytic, "classical": sigma_classical}
 
 
 class Mechanism:
-    """Noise for a query on a flat space; its heirs say of which law, and what that promises.
+    """Noise for a query; its heirs say of which law, and what that promises.
 
     They define `_noise(shape, rng)`, and in R^d `error(d)` and `delta(epsilon, d)`.
     """
+
+    def _sensitivity(self, query):
+        """How far one record moves what gets the noise: the mean in the chart at the centre."""
+        return query.chart_sensitivity
 
     def answer(self, query, rng=None, size=None):
         """Private answers to the query, steps from its public centre.
@@ -52,10 +59,13 @@ class Mechanism:
         ValueError
             Where the query is more sensitive, or a record is not sound; nothing was drawn then.
         """
-        if query.sensitivity > self.sensitivity:
-            raise ValueError(f"query has sensitivity {query.sensitivity:.6g}; accepted are those "
-                             f"up to {self.sensitivity:.6g}, the mechanism's own")
+        if self._sensitivity(query) > self.sensitivity:
+            raise ValueError(f"query has sensitivity {self._sensitivity(query):.6g}; accepted are "
+                             f"those up to {self.sensitivity:.6g}, the mechanism's own")
         rng = generator(rng)
+        return self._answer(query, rng, size)
+
+    def _answer(self, query, rng, size):
         return self.perturb(query.step, rng, size)
 
     def perturb(self, y, rng=None, size=None):
@@ -64,8 +74,7 @@ class Mechanism:
         ValueError where `y` is not finite.
         """
         y, rng = finite(y, "y"), generator(rng)
-        size = () if size is None else np.atleast_1d(size)
-        return y + self._noise((*(integer(m, "size", 0) for m in size), *y.shape), rng)
+        return y + self._noise((*_shape(size), *y.shape), rng)
 
     def release(self, M, rng=None, size=None, space=None):
         """Private versions of a summary of your own, points of shape `(*size, ..., k, k)`.
@@ -83,17 +92,21 @@ class Mechanism:
         space : optional
             The flat space in which the sensitivity is measured, `LogEuclidean(k)` by default. In
             `Euclidean(k)` this is the extrinsic mechanism (Sec. 6.1), whose releases need not be
-            SPD.
+            SPD; in `TangentSpace(space, center)` the noise is added in the chart at the centre.
 
         Raises
         ------
         ValueError
             Where `M` is no point of the space, or float64 cannot hold the release as one.
         """
-        shape = array(M, "M").shape
-        if len(shape) < 2:
-            raise ValueError(f"M has shape {shape}; accepted is (..., k, k)")
-        space = space or LogEuclidean(shape[-1])
+        if space is None:
+            shape = array(M, "M").shape
+            if len(shape) < 2:
+                raise ValueError(f"M has shape {shape}; accepted is (..., k, k)")
+            space = LogEuclidean(shape[-1])
+        if not space.flat:
+            raise ValueError(f"space is {space!r}; accepted are flat spaces, such as "
+                             f"TangentSpace({space!r}, center) with a public centre")
         return space.point(self.perturb(space.coordinates(M), rng, size))
 
     def error(self, d):
@@ -164,7 +177,7 @@ class TangentGaussian(Mechanism):
     @classmethod
     def of(cls, query, epsilon, delta, calibration="analytic"):
         """The mechanism for this query."""
-        return cls(query.sensitivity, epsilon, delta, calibration)
+        return cls(query.chart_sensitivity, epsilon, delta, calibration)
 
     def error(self, d):
         from scipy.stats import chi  # here, for it takes as long to load as all the rest
@@ -180,10 +193,12 @@ class TangentGaussian(Mechanism):
 
 
 class RiemannianLaplace(Mechanism):
-    """The Riemannian Laplace mechanism (eq. 25; Reimherr et al. 2021) on a flat space: ε-DP.
+    """The Riemannian Laplace mechanism (Reimherr et al. 2021, Definition 3, Theorem 1): ε-DP.
 
-    It is sampled exactly. The log density falls by `1 / scale` per unit of distance. Its constant
-    does not depend on the footpoint on a flat space, so `scale = sensitivity / epsilon` is enough.
+    It is sampled exactly. The log density with respect to the volume of the space falls by
+    `1 / scale` per unit of distance from the summary. On all of a homogeneous space, as each space
+    of spdlib is, its constant does not depend on the footpoint, so `scale = sensitivity / epsilon`
+    is enough. Confined to a ball it does, which costs a factor of 2.
 
     Parameters
     ----------
@@ -191,36 +206,112 @@ class RiemannianLaplace(Mechanism):
         Of the summary, in the distance of its space (log-Euclidean, unless you name another).
     epsilon : float
         The promise.
+    space : optional
+        A curved space; None stands for any flat one.
+    domain : float, optional
+        Radius of the ball about a query's public centre to which the law is confined.
 
     Attributes
     ----------
     scale : float
         In the unit of the sensitivity.
+    rate : str
+        How the scale follows from the promise, and why.
 
     Raises
     ------
     ValueError
-        For a sensitivity that is not positive and finite, or an ε outside [1e-6, 1e3].
+        For a sensitivity that is not positive and finite, an ε outside [1e-6, 1e3], or a scale at
+        which the law has no finite constant on the whole space.
     """
 
-    def __init__(self, sensitivity, epsilon):
+    def __init__(self, sensitivity, epsilon, space=None, domain=None):
         self.sensitivity = positive(sensitivity, "sensitivity")
-        self.scale = laplace_scale(self.sensitivity, epsilon)
+        self.scale = laplace_scale(self.sensitivity * (1 if domain is None else 2), epsilon)
+        self.space = None if space is None or space.flat else space
+        self.domain = None if domain is None else positive(domain, "domain")
+        if self.space is not None and domain is None:
+            threshold = laplace_threshold(self.space)
+            if not self.scale < threshold:
+                raise ValueError(f"sensitivity / epsilon is {self.scale:.6g}; accepted are numbers "
+                                 f"below {threshold:.6g}, from which on the law does not exist on "
+                                 f"all of {self.space!r}, unless a domain confines it")
 
     @classmethod
     def of(cls, query, epsilon, delta=0):
-        """The mechanism for this query; its promise is pure, so `delta` has to be 0."""
+        """The mechanism for this query; its promise is pure, so `delta` has to be 0.
+
+        On the whole space; on the ball that holds the records, where there is no law on the whole
+        space, or where projecting an answer onto the ball may take it away from the mean.
+        """
         number(delta, "delta", 0, 0, '0 with "laplace", whose promise is pure')
-        return cls(query.sensitivity, epsilon)
+        space = query.space
+        whole = space.flat or (laplace_scale(query.sensitivity, epsilon) < laplace_threshold(space)
+                               and query.radius <= _harmless_radius(space))
+        return cls(query.sensitivity, epsilon, space, None if whole else query.radius)
+
+    @property
+    def rate(self):
+        if self.domain is None:
+            return ("sensitivity / epsilon: on the whole of a homogeneous space the constant is "
+                    "free of the footpoint")
+        return "2 sensitivity / epsilon: on a ball the constant depends on the footpoint"
+
+    def release(self, M, rng=None, size=None, space=None):
+        """Private versions of a summary of your own, as `Mechanism.release`.
+
+        `space` is that of the mechanism where it has a curved one. ValueError where the law is
+        confined to a ball, whose centre is a query's to know.
+        """
+        if self.space is None:
+            return super().release(M, rng, size, space)
+        if space is not None and repr(space) != repr(self.space) or self.domain is not None:
+            raise ValueError(f"space is {space!r}, the mechanism {self!r}; accepted is its own "
+                             "space, as a whole")
+        M, rng = self.space.points(M, "M"), generator(rng)
+        batch = M.shape[:M.ndim - len(self.space.shape)]
+        return self.space.exp(M, self._noise((*_shape(size), *batch, self.space.dim), rng))
 
     def error(self, d):
-        return _gamma(integer(d, "d", 1, 5050), self.scale)
+        if self.space is None:
+            return _gamma(integer(d, "d", 1, 5050), self.scale)
+        if self.domain is not None or integer(d, "d", 1, 5050) != self.space.dim:
+            raise ValueError(f"d is {d!r}, the mechanism {self!r}; accepted is the dimension of "
+                             "its space, where the law is that of the whole space")
+        return radial_law(self.space, self.scale)
 
     def delta(self, epsilon, d):
+        if self.space is not None:
+            raise ValueError(f"the mechanism's space is {self.space!r}; accepted are flat spaces, "
+                             "on which the δ of a smaller ε is known")
         return l2_delta(self.scale, epsilon, d, self.sensitivity)
 
+    def _sensitivity(self, query):
+        return query.sensitivity
+
+    def _answer(self, query, rng, size):
+        space = query.space
+        if space.flat and self.space is None and self.domain is None:
+            return self.perturb(query.step, rng, size)
+        if repr(space) != repr(self.space):
+            raise ValueError(f"query is on {space!r}; accepted is {self.space!r}, the mechanism's "
+                             "space")
+        step, shape = finite(query.step, "step"), _shape(size)
+        if self.domain is None:
+            return space.chart(query.center, step, self._noise((*shape, space.dim), rng))
+        kept, missing = [np.empty((0, space.dim))], math.prod(shape)
+        while missing:  # what falls outside the ball is drawn again, exactly as conditioning asks
+            v = laplace_steps(space, self.scale, missing, rng,
+                              within=self.domain + np.linalg.norm(step))
+            y = space.chart(query.center, step, v)
+            kept.append(y[np.linalg.norm(y, axis=-1) <= self.domain])
+            missing -= len(kept[-1])
+        return np.concatenate(kept).reshape(*shape, space.dim)
+
     def _noise(self, shape, rng):
-        return self.scale * sample_laplace(shape, rng)
+        if self.space is None:
+            return self.scale * sample_laplace(shape, rng)
+        return laplace_steps(self.space, self.scale, shape[:-1], rng)
 
 
 class L2Mechanism(Mechanism):
@@ -256,7 +347,7 @@ class L2Mechanism(Mechanism):
     @classmethod
     def of(cls, query, epsilon, delta):
         """The mechanism for this query."""
-        return cls(query.sensitivity, epsilon, delta, query.space.dim)
+        return cls(query.chart_sensitivity, epsilon, delta, query.space.dim)
 
     def error(self, d):
         return _gamma(self._own(d), self.scale)
@@ -273,6 +364,23 @@ class L2Mechanism(Mechanism):
         if shape[-1:] != (self.d,):
             raise ValueError(f"y has shape {shape}; accepted is (..., {self.d}), the mechanism's d")
         return self.scale * sample_laplace(shape, rng)
+
+
+def _harmless_radius(space):
+    """Up to this radius the projection onto a ball takes no point further from a point of the ball.
+
+    The angle at the projected point is at least π/2, for the ball is convex. So the law of cosines
+    says it, in Hadamard spaces and, for r ≤ π/(4√κ), in spaces in which triangles are no fatter
+    than on the sphere of curvature κ: those are the compact ones here, none of whose closed
+    geodesics is shorter than 2π/√κ (Bridson and Haefliger 1999, II.4.16). On a sphere a point
+    beyond the antipode is nearest to the far side of the ball: r ≤ π/(3√κ) is enough, and needed.
+    """
+    return space.injectivity_radius / (3 if isinstance(space, Sphere) else 4)
+
+
+def _shape(size):
+    """Shape of the answers that `size` asks for."""
+    return () if size is None else tuple(integer(m, "size", 0) for m in np.atleast_1d(size))
 
 
 def _gamma(d, scale):

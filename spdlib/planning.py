@@ -235,5 +235,6 @@ def records_needed(k, radius, epsilon, delta, wanted, mechanism="gaussian"):
 
 def _query(k, n, radius):
     """What a mechanism asks of a mean before there are records: its space and its sensitivity."""
-    return types.SimpleNamespace(space=LogEuclidean(integer(k, "k", 1, 100)),
-                                 sensitivity=frechet_sensitivity(n, radius))
+    sensitivity = frechet_sensitivity(n, radius)
+    return types.SimpleNamespace(space=LogEuclidean(integer(k, "k", 1, 100)), radius=radius,
+                                 sensitivity=sensitivity, chart_sensitivity=sensitivity)

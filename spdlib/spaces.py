@@ -11,6 +11,7 @@ can see of points depends on it.
 import math
 
 import numpy as np
+from scipy.linalg.lapack import dgejsv
 
 from ._checks import (
     EPS,
@@ -57,12 +58,18 @@ FARTHEST = 1e8  # radians, after which rounding has moved the end of a step by C
 class _Space:
     """What all spaces check."""
 
+    numbers, read = float, staticmethod(array)
+
     def _vectors(self, v, name):
         """`v` as float64 coordinates, shape `(..., dim)`."""
         v = finite(v, name)
         if v.shape[-1:] != (self.dim,):
             raise ValueError(f"{name} has shape {v.shape}; accepted is (..., {self.dim})")
         return v
+
+    def arrays(self, X, name="X"):
+        """`X` as an array whose last axes are those of a point; its entries are not looked at."""
+        return self._shaped(X, name, self.read)
 
     def _shaped(self, X, name, read=array):
         """`X` as an array whose last axes are those of a point."""
@@ -106,6 +113,10 @@ class _Flat(_Space):
     def mean(self, M, y, tolerance=0):
         """Step from `M` to the Fréchet mean of the points to which the steps `y` lead: exact."""
         return y.sum(axis=-2) / y.shape[-2]
+
+    def chart(self, M, u, v):
+        """Coordinates at `M` of the point to which the steps `u` and then `v` lead from it."""
+        return u + v
 
     def within_reach(self, M, v):
         """The step `v`, or the part of it after which float64 holds the point: here all of it."""
@@ -212,7 +223,7 @@ class TangentSpace(_Flat):
 
     def __init__(self, space, center):
         self.space, self.origin = space, space.points(center, "center")
-        self.dim, self.shape = space.dim, space.shape
+        self.dim, self.shape, self.read = space.dim, space.shape, space.read
 
     def __repr__(self):
         return f"TangentSpace({self.space!r}, {self.origin.tolist()!r})"
@@ -242,7 +253,7 @@ class _Curved(_Space):
     """
 
     flat, homogeneous, origin = False, True, None
-    threads, numbers = 1, float
+    threads = 1
 
     def log(self, M, X):
         """Steps that lead from `M` to the points `X` on the shortest way, shape `(..., dim)`.
@@ -314,6 +325,13 @@ class _Curved(_Space):
             x[active] = self._exp(x[active], gradient * self._pace(_norm(steps))[:, None])
         raise ValueError(f"the descent to the mean stands at a gradient of {size.max():.6g} after "
                          f"{STEPS} steps; accepted is {tolerance:.6g}")
+
+    def chart(self, M, u, v):
+        """Coordinates at `M` of the point to which the steps `u` and then `v` lead from it.
+
+        There are some for all steps, also where the point is a cut point, or beyond float64.
+        """
+        return self._log(M, self._exp(self._exp(self.points(M, "M"), u), v))
 
     def _log(self, M, X):
         tails = 2 * (len(self.shape),)
@@ -399,6 +417,23 @@ class AffineInvariant(_Matrices, _Curved):
         spectrum = eigenvalues(invvecd(self._vectors(v, "v")))
         i, j = np.triu_indices(self.k, 1)
         return log_sinhc(np.abs(spectrum[..., j] - spectrum[..., i]) / 2).sum(axis=-1)
+
+    def chart(self, M, u, v):
+        """Coordinates at `M` of the point to which the steps `u` and then `v` lead from it.
+
+        With A Aᵀ = exp U they are those of the logarithm of A exp(V) Aᵀ: by the singular values of
+        A Q exp(Λ/2), V = Q Λ Qᵀ, where they are far apart by Jacobi's method, to which columns of
+        any size are equal. From e^1400 on a ratio of eigenvalues is no float, and counts as that.
+        """
+        A = np.linalg.cholesky(expm(invvecd(u)))
+        spectrum, Q = np.linalg.eigh(invvecd(v))
+        top = spectrum[..., -1:]
+        columns = A @ Q * np.exp(np.maximum(spectrum - top, -1400) / 2)[..., None, :]
+        W, s, _ = np.linalg.svd(columns)
+        for i in map(tuple, np.argwhere(s[..., 0] > 1e4 * s[..., -1])):
+            s[i], W[i] = _jacobi(columns[i])
+        logarithm = (W * (top + 2 * np.log(s))[..., None, :]) @ np.swapaxes(W, -2, -1)
+        return vecd(logarithm / 2 + np.swapaxes(logarithm, -2, -1) / 2)
 
     def within_reach(self, M, v):
         """The step `v`, or the part of it after which float64 holds the point."""
@@ -593,7 +628,8 @@ class KendallPlanar(_Round):
         π/2.
     """
 
-    injectivity_radius, numbers, _kappa = math.pi / 2, complex, 1.0
+    injectivity_radius, _kappa = math.pi / 2, 1.0
+    numbers, read = complex, staticmethod(complex_array)
 
     def __init__(self, landmarks):
         self.landmarks = integer(landmarks, "landmarks", 3)
@@ -668,6 +704,14 @@ def log_sinhc(t):
     t = np.asarray(t)
     positive = np.where(t > 0, t, 1)
     return np.where(t > 0, t + np.log(-np.expm1(-2 * positive) / (2 * positive)), 0)
+
+
+def _jacobi(A):
+    """Singular values of a matrix, and the vectors on its left; small ones to as many digits."""
+    s, W, _, scale, _, info = dgejsv(A, joba=0, jobv=3, jobr=0, jobt=1, jobp=1)
+    if info:
+        raise ArithmeticError(f"LAPACK's dgejsv ended with info = {info}")
+    return s * scale[0] / scale[1], W
 
 
 def _norm(v):
