@@ -55,7 +55,13 @@ FARTHEST = 1e8  # radians, after which rounding has moved the end of a step by C
 
 
 class _Space:
-    """What all spaces check."""
+    """What all spaces check; two of the same name and parameters are equal."""
+
+    def __eq__(self, other):
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    def __hash__(self):
+        return hash(repr(self))
 
     def _vectors(self, v, name):
         """`v` as float64 coordinates, shape `(..., dim)`."""
@@ -101,7 +107,9 @@ class _Flat(_Space):
 
     def transport(self, M, v, w):
         """Vectors `w` at `M`, carried along the steps `v` without turning."""
-        return np.broadcast_to(w, np.broadcast_shapes(np.shape(v), np.shape(w)))
+        v, w = self._vectors(v, "v"), self._vectors(w, "w")
+        batch = np.shape(M)[:-len(self.shape)]
+        return np.broadcast_to(w, np.broadcast_shapes((*batch, self.dim), v.shape, w.shape))
 
     def mean(self, M, y, tolerance=0):
         """Step from `M` to the Fréchet mean of the points to which the steps `y` lead: exact."""

@@ -222,7 +222,7 @@ def positive_definite(X, name):
     X = array(X, name)
     A, eps = _symmetric(X, name), rounding(X)
     k, trace = A.shape[-1], np.trace(A, axis1=-2, axis2=-1)
-    unsure = ~(_least_eigenvalue(A, trace) > max(1e-10, 4 * k * eps) * trace)
+    unsure = ~((_least_eigenvalue(A, trace) > max(1e-10, 4 * k * eps) * trace) & (trace > 0))
     if unsure.any():
         low, high = np.ones(trace.shape), np.ones(trace.shape)
         _, low[unsure], high[unsure] = _spectral(np.log, A[unsure])
