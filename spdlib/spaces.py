@@ -54,13 +54,17 @@ FARTHEST = 1e8  # radians, after which rounding has moved the end of a step by C
 
 
 class _Space:
-    """What all spaces check; two of the same name and parameters are equal."""
+    """What all spaces share; two of the same name and parameters are equal."""
 
     def __eq__(self, other):
         return type(self) is type(other) and repr(self) == repr(other)
 
     def __hash__(self):
         return hash(repr(self))
+
+    def within_reach(self, M, v):
+        """The step `v`, or the part of it after which float64 holds the point: here all of it."""
+        return v
 
     def _vectors(self, v, name):
         """`v` as float64 coordinates, shape `(..., dim)`."""
@@ -113,10 +117,6 @@ class _Flat(_Space):
     def mean(self, M, y, tolerance=0):
         """Step from `M` to the Fréchet mean of the points to which the steps `y` lead: exact."""
         return y.sum(axis=-2) / y.shape[-2]
-
-    def within_reach(self, M, v):
-        """The step `v`, or the part of it after which float64 holds the point: here all of it."""
-        return v
 
 
 class _Matrices:
@@ -308,7 +308,7 @@ class _Curved(_Space):
         active, before = np.arange(len(x)), None
         for _ in range(STEPS):
             steps = self._log(self._among(x[active]), X)
-            gradient = steps.mean(axis=-2)
+            gradient = np.einsum("...nd->...d", steps) / y.shape[-2]
             size = _norm(gradient)
             far = ~(size <= tolerance)
             if not far.any():
@@ -356,10 +356,6 @@ class _Curved(_Space):
     def _blocks(self, function, arrays, tails, made):
         size = max(2**15 // math.prod(self.shape), 1)
         return by_blocks(function, arrays, tails, made, size, self.threads)
-
-    def within_reach(self, M, v):
-        """The step `v`, or the part of it after which float64 holds the point: here all of it."""
-        return v
 
     def _among(self, M):
         """Points with an axis more, along which they meet many points or vectors."""
