@@ -265,7 +265,7 @@ class RiemannianLaplace(Mechanism):
         """
         if self.space is None:
             return super().release(M, rng, size, space)
-        if space is not None and repr(space) != repr(self.space) or self.domain is not None:
+        if space not in (None, self.space) or self.domain is not None:
             raise ValueError(f"space is {space!r}, the mechanism {self!r}; accepted is its own "
                              "space, as a whole")
         M, rng = self.space.points(M, "M"), generator(rng)
@@ -293,7 +293,7 @@ class RiemannianLaplace(Mechanism):
         space = query.space
         if space.flat and self.space is None and self.domain is None:
             return self.perturb(query.step, rng, size)
-        if repr(space) != repr(self.space):
+        if space != self.space:
             raise ValueError(f"query is on {space!r}; accepted is {self.space!r}, the mechanism's "
                              "space")
         step, shape = finite(query.step, "step"), _shape(size)
