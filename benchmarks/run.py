@@ -227,7 +227,7 @@ def spd_walk(X, scale):
 
 
 def printed_seconds(gradient, propose, y, scale, rng):
-    """Seconds for one effective draw by a chain as it is printed: it proposes until one is accepted.
+    """Seconds for one effective draw by a chain as printed, which proposes until one is accepted.
 
     It starts where it should end, so no burn-in is paid for.
     """

@@ -65,7 +65,7 @@ class DensityMechanism:
                              "run, of which no promise is proved")
         shape = () if size is None else tuple(integer(m, "size", 0) for m in np.atleast_1d(size))
         size = math.prod(shape)
-        query.steps  # refuses a bad record before anything is drawn
+        _ = query.steps  # refuses a bad record before anything is drawn
         if not exact:
             start = ball_steps(space, self.domain, max(size, CHAINS), rng)
             draws = sample_by_chains(lambda v: self.log_density(query, v), start, self.domain, rng)
@@ -356,18 +356,20 @@ def sample_by_chains(log_density, x, radius, rng):
         log_p[near] = log_density(v[near])
         return log_p
 
-    def run(x, steps, watch=None):
-        return metropolis(inside, lambda x, rng: x + width * rng.standard_normal(x.shape), x, steps,
-                          rng, watch)
+    def run(x, steps):
+        states = []
+        x, acceptance = metropolis(
+            inside, lambda x, rng: x + width * rng.standard_normal(x.shape), x, steps, rng,
+            lambda x: states.append(x.copy()))
+        return x, acceptance, states
 
     width = radius
     for _ in range(TUNING):
-        x, acceptance = run(x, 20)
+        x, acceptance, _ = run(x, 20)
         width *= math.exp(2 * (acceptance.mean() - 0.25))
     steps = 512
     while steps <= LONGEST:
-        states = []
-        x, _ = run(x, steps, lambda x: states.append(x.copy()))
+        x, _, states = run(x, steps)
         if (rhat := split_rhat(np.stack(states)).max()) <= MIXED:
             return x
         steps *= 2

@@ -85,7 +85,8 @@ def spd_residuals(Y, X):
 
 def clipped_mean(residuals, clip):
     length = np.linalg.norm(residuals, axis=-1, keepdims=True)
-    return np.linalg.norm((residuals * np.minimum(1, clip / (length + 1e-300))).mean(axis=1), axis=1)
+    clipped = residuals * np.minimum(1, clip / (length + 1e-300))
+    return np.linalg.norm(clipped.mean(axis=1), axis=1)
 
 
 def truncated(residuals, clip):
@@ -242,7 +243,8 @@ def test_half_of_the_promise_pays_for_the_constant_and_a_pair_on_a_line_spends_n
     """Nearly all of the domain is on one side of the records, and the density falls there."""
     epsilon, n, radius, clip = 1.0, 10, 1.0, 1e-3
     line = LogEuclidean(1)
-    sigma = KNormGradient(gradient_sensitivity(n, radius, line, clip, radius), epsilon, radius, clip).scale
+    sensitivity = gradient_sensitivity(n, radius, line, clip, radius)
+    sigma = KNormGradient(sensitivity, epsilon, radius, clip).scale
     y = np.linspace(-1, 1, 200_001)[:, None, None]
     first = np.array([-1.0, *[-0.99] * (n - 1)])[None, :, None]
     second = np.array([1.0, *[-0.99] * (n - 1)])[None, :, None]
