@@ -9,6 +9,7 @@ import numpy as np
 
 from ._checks import EPS, generator, integer, number, positive
 from .calibration import laplace_scale
+from .mechanisms import Mechanism
 from .sampling import ball_steps, laplace_steps, laplace_threshold, metropolis, split_rhat
 from .spaces import log_sinhc
 
@@ -25,6 +26,8 @@ class DensityMechanism:
 
     Heirs define `_score`, the log density with respect to the volume, and `_check`.
     """
+
+    __repr__ = Mechanism.__repr__
 
     def answer(self, query, rng=None, size=None):
         """Private answers to the query, steps from its public centre.
