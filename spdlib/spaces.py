@@ -41,6 +41,7 @@ from .spd import (
     is_symmetric,
     logm,
     positive_definite,
+    product,
     relative_distance,
     relative_log,
     upper,
@@ -328,9 +329,9 @@ class _Curved(_Space):
                 least, most = self._paces(_norm(steps))
                 pace = (least + most) / 2
             else:
-                left = (before * gradient).sum(axis=-1) / (before * before).sum(axis=-1)
+                left = (before * gradient).sum(axis=-1) / np.maximum(_norm(before)**2, 1e-300)
                 pace = np.clip(pace / np.maximum(1 - left, 0.1), least, most)
-            if not far.all():
+            if 2 * far.sum() < len(far):  # else it costs more than it saves
                 active, X, gradient = active[far], X[far], gradient[far]
                 pace, least, most = pace[far], least[far], most[far]
             step = pace[:, None] * gradient
@@ -467,7 +468,7 @@ class AffineInvariant(_Matrices, _Curved):
     def _end(self, M, v):
         with np.errstate(all="ignore"):  # what float64 does not hold, `_reached` refuses
             half, _, _ = function_of(lambda t: np.exp(t / 2), invvecd(v))
-            return gram(cholesky(M) @ half)
+            return gram(product(cholesky(M), half))
 
     def _reached(self, X):
         try:
@@ -479,8 +480,8 @@ class AffineInvariant(_Matrices, _Curved):
 
     def _carry(self, M, v, w):
         half, _, _ = function_of(lambda t: np.exp(t / 2), invvecd(v))
-        half = cholesky(M) @ half
-        turn = inverse_triangular(cholesky(self._reached(gram(half)))) @ half
+        half = product(cholesky(M), half)
+        turn = product(inverse_triangular(cholesky(self._reached(gram(half)))), half)
         return upper(congruent(turn, invvecd(w)))
 
     def _ambient(self, M, v):
