@@ -96,3 +96,15 @@ def _blas():
     except ImportError:
         return None
     return ThreadpoolController()
+
+
+def inner(V, W):
+    """Inner products of vectors whose components come first, antilinear in the first."""
+    return np.einsum("i...,i...->...", V.conj(), W)
+
+
+def lengths(V):
+    """Lengths of vectors whose components come first."""
+    if V.dtype.kind == "c":
+        return np.sqrt(sum(np.einsum("i...,i...->...", part, part) for part in (V.real, V.imag)))
+    return np.sqrt(np.einsum("i...,i...->...", V, V))

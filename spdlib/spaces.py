@@ -11,7 +11,6 @@ can see of points depends on it.
 import math
 
 import numpy as np
-from scipy.linalg.lapack import dgejsv
 
 from ._checks import (
     EPS,
@@ -24,7 +23,7 @@ from ._checks import (
     positive,
     real,
 )
-from ._parallel import CORES, by_blocks, components_first, components_last
+from ._parallel import CORES, by_blocks, components_first, components_last, inner, lengths
 from .spd import (
     DIVIDES,
     LOG_MAX,
@@ -39,6 +38,7 @@ from .spd import (
     invvecd,
     is_spd,
     is_symmetric,
+    log_congruent,
     logm,
     positive_definite,
     product,
@@ -435,19 +435,10 @@ class AffineInvariant(_Matrices, _Curved):
     def chart(self, M, u, v):
         """Coordinates at `M` of the point to which the steps `u` and then `v` lead from it.
 
-        With A Aᵀ = exp U they are those of the logarithm of A exp(V) Aᵀ: by the singular values of
-        A Q exp(Λ/2), V = Q Λ Qᵀ, where they are far apart by Jacobi's method, to which columns of
-        any size are equal. From e^1400 on a ratio of eigenvalues is no float, and counts as that.
+        With A Aᵀ = exp U they are those of the logarithm of A exp(V) Aᵀ, which is there also where
+        the matrix itself is beyond float64.
         """
-        A = np.linalg.cholesky(expm(invvecd(u)))
-        spectrum, Q = np.linalg.eigh(invvecd(v))
-        top = spectrum[..., -1:]
-        columns = A @ Q * np.exp(np.maximum(spectrum - top, -1400) / 2)[..., None, :]
-        W, s, _ = np.linalg.svd(columns)
-        for i in map(tuple, np.argwhere(s[..., 0] > 1e4 * s[..., -1])):
-            s[i], W[i] = _jacobi(columns[i])
-        logarithm = (W * (top + 2 * np.log(s))[..., None, :]) @ np.swapaxes(W, -2, -1)
-        return vecd(logarithm / 2 + np.swapaxes(logarithm, -2, -1) / 2)
+        return vecd(log_congruent(cholesky(expm(invvecd(u))), invvecd(v)))
 
     def within_reach(self, M, v):
         """The step `v`, or the part of it after which float64 holds the point."""
@@ -499,9 +490,9 @@ class _Round(_Curved):
     def _step(self, M, X):
         M, X = self._inside(*components_first(M, X))
         chord = self._turned(M, X) - M
-        drop = _inner(chord, chord).real / 2  # 1 - cos of the angle
+        drop = inner(chord, chord).real / 2  # 1 - cos of the angle
         W = self._lower(M, chord, -drop)
-        sine = _size(W)
+        sine = lengths(W)
         angle = np.arctan2(sine, 1 - drop) / math.sqrt(self._kappa)
         W *= angle / np.where(sine > 0, sine, 1)
         W[0] += np.where(sine > 0, 0, angle)  # at a cut point, some direction
@@ -510,7 +501,7 @@ class _Round(_Curved):
     def _end(self, M, v):
         M, v = components_first(M, v)
         M, = self._inside(M)
-        length = _size(v)
+        length = lengths(v)
         angle = self._angle(length)
         X = self._raise(M, v * (np.sin(angle) / np.where(length > 0, length, 1)))
         X += np.cos(angle) * M
@@ -520,18 +511,18 @@ class _Round(_Curved):
         """From the chords, which are exact near 0 and near π."""
         X, Y = self._inside(*components_first(X, Y))
         Y = self._turned(X, Y)
-        return 2 / math.sqrt(self._kappa) * np.arctan2(_size(Y - X), _size(Y + X))
+        return 2 / math.sqrt(self._kappa) * np.arctan2(lengths(Y - X), lengths(Y + X))
 
     def _carry(self, M, v, w):
         """What lies across the geodesic stays as it is, what lies along it turns with it."""
         there = self.points(self._end(M, v), "exp(M, v)")
         M, there, v, w = components_first(M, there, v, w)
         M, there = self._inside(M, there)
-        length = _size(v)
+        length = lengths(v)
         angle = self._angle(length)
         ahead, W = self._raise(M, v / np.where(length > 0, length, 1)), self._raise(M, w)
-        W = W + _inner(ahead, W) * ((np.cos(angle) - 1) * ahead - np.sin(angle) * M)
-        return components_last(self._lower(there, W, _inner(there, W)))
+        W = W + inner(ahead, W) * ((np.cos(angle) - 1) * ahead - np.sin(angle) * M)
+        return components_last(self._lower(there, W, inner(there, W)))
 
     def _ambient(self, M, v):
         M, v = components_first(M, v)
@@ -554,7 +545,7 @@ class _Round(_Curved):
     def _raise(self, M, v):
         """The tangent vectors at `M` with coordinates `v`."""
         phase, size = _phase(M[0])
-        share = _inner(M[1:], v) / (1 + size)
+        share = inner(M[1:], v) / (1 + size)
         return np.concatenate([-((M[0] + phase) * share)[None], v - M[1:] * share])
 
 
@@ -661,7 +652,7 @@ class KendallPlanar(_Round):
         if not apart.all():
             raise ValueError(f"{name}{at(first(~apart))} has landmarks that all coincide; accepted "
                              "are those that have a shape, at least two of them apart")
-        return components_last(centred / _size(centred))
+        return components_last(centred / lengths(centred))
 
     def contains(self, X):
         """Which arrays are points of the space, booleans of shape `(...)`."""
@@ -680,7 +671,7 @@ class KendallPlanar(_Round):
         largest = np.maximum(np.abs(X.real).max(axis=0), np.abs(X.imag).max(axis=0))
         X = X / np.where(largest > 0, largest, 1)
         X = X - X.mean(axis=0)
-        return X, _size(X) > OFF
+        return X, lengths(X) > OFF
 
     def _inside(self, *arrays):
         """Unit vectors of dimension `landmarks - 1`, of centred landmarks of length 1.
@@ -696,7 +687,7 @@ class KendallPlanar(_Round):
 
     def _turned(self, M, X):
         """`X` turned towards `M`."""
-        return X * _phase(_inner(X, M))[0]
+        return X * _phase(inner(X, M))[0]
 
     def _lower(self, M, W, along):
         pivot = _pivot(M)
@@ -721,29 +712,9 @@ def log_sinhc(t):
     return np.where(t > 0, t + np.log(-np.expm1(-2 * positive) / (2 * positive)), 0)
 
 
-def _jacobi(A):
-    """Singular values of a matrix, and the vectors on its left; small ones to as many digits."""
-    s, W, _, scale, _, info = dgejsv(A, joba=0, jobv=3, jobr=0, jobt=1, jobp=1)
-    if info:
-        raise ArithmeticError(f"LAPACK's dgejsv ended with info = {info}")
-    return s * scale[0] / scale[1], W
-
-
 def _norm(v):
     """Lengths of coordinates, shape `(...)`."""
     return np.sqrt(np.einsum("...i,...i->...", v, v))
-
-
-def _inner(V, W):
-    """Inner products of vectors whose components come first, antilinear in the first."""
-    return np.einsum("i...,i...->...", V.conj(), W)
-
-
-def _size(V):
-    """Lengths of vectors whose components come first."""
-    if V.dtype.kind == "c":
-        return np.sqrt(sum(np.einsum("i...,i...->...", part, part) for part in (V.real, V.imag)))
-    return np.sqrt(np.einsum("i...,i...->...", V, V))
 
 
 def _phase(z):

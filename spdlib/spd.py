@@ -15,6 +15,7 @@ import itertools
 import math
 
 import numpy as np
+from scipy.linalg.lapack import dgejsv
 
 from ._checks import (
     EPS,
@@ -367,6 +368,25 @@ def relative_distance(M, X):
         M, X = (np.broadcast_to(A, W.shape)[beyond] for A in (M, X))
         distance[beyond] = np.linalg.norm(_log_of_far(M, X), axis=(-2, -1))
     return distance[()]
+
+
+def log_congruent(A, S):
+    """Logarithm of A exp(S) Aᵀ, also where the matrix itself is beyond float64.
+
+    By the singular values of A Q exp(Λ/2), S = Q Λ Qᵀ; where they are far apart, by Jacobi's
+    method, to which columns of any size are equal. A ratio of eigenvalues of more than e^1400
+    counts as that.
+    """
+    spectrum, Q = np.linalg.eigh(S)
+    top = spectrum[..., -1:]
+    columns = A @ Q * np.exp(np.maximum(spectrum - top, -1400) / 2)[..., None, :]
+    W, s, _ = np.linalg.svd(columns)
+    for i in map(tuple, np.argwhere(s[..., 0] > 1e4 * s[..., -1])):
+        values, W[i], _, scale, _, info = dgejsv(columns[i], joba=0, jobv=3, jobr=0)
+        if info:
+            raise ArithmeticError(f"LAPACK's dgejsv ended with info = {info}")
+        s[i] = values * scale[0] / scale[1]
+    return _compose(top + 2 * np.log(s), W)
 
 
 def _seen_from(M, X):
