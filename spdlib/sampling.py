@@ -22,6 +22,7 @@ HOPELESS = 1e-6  # share below which nothing is drawn
 NATS = 40.0  # what is less likely than the likeliest by more than e^40 is not resolved
 CELLS = 512  # of the hat over what is
 DEGREE = 127  # of the polynomial that stands for a radial density
+BISECTIONS = 52  # of its interval, for a quantile
 SLACK = 1e-9  # more than rounding: what is above the density stays above it
 MOST_K = 4  # up to which size the volume is averaged over all directions
 
@@ -135,7 +136,9 @@ class RadialLaw:
 
     def cdf(self, x):
         """Probability of being at most `x`."""
-        return self._integral(np.clip(real(x, "x"), self.low, self.high)).clip(0, 1)[()]
+        x = real(x, "x")
+        inside = self._integral(np.clip(x, self.low, self.high)).clip(0, 1)
+        return np.where(x <= self.low, 0.0, np.where(x >= self.high, 1.0, inside))[()]
 
     def ppf(self, q):
         """The quantiles at `q`, from 0 to 1."""
@@ -143,16 +146,12 @@ class RadialLaw:
         if (bad := (q < 0) | (q > 1)).any():
             index = first(bad)
             raise ValueError(f"q{at(index)} is {q[index]}; accepted are numbers from 0 to 1")
-        grid = np.linspace(self.low, self.high, 8 * DEGREE)
-        levels = np.maximum.accumulate(self.cdf(grid))
-        cell = np.clip(np.searchsorted(levels, q), 1, len(grid) - 1)
-        below, above = grid[cell - 1], grid[cell]
-        x = np.interp(q, levels, grid)
-        for _ in range(4):  # Newton's steps, which the cell confines
-            density = self.pdf(x)
-            step = np.divide(self.cdf(x) - q, density, where=density > 0, out=np.zeros_like(x))
-            x = np.clip(x - step, below, above)
-        return x[()]
+        below, above = np.full(q.shape, self.low), np.full(q.shape, self.high)
+        for _ in range(BISECTIONS):
+            middle = (below + above) / 2
+            less = self.cdf(middle) < q
+            below, above = np.where(less, middle, below), np.where(less, above, middle)
+        return ((below + above) / 2)[()]
 
     def moment(self, m):
         """Mean of the `m`-th power."""
@@ -170,7 +169,8 @@ def _gauss(n):
 
 def _shape(shape):
     """A shape as a list of ints."""
-    return [integer(m, "shape", 0) for m in np.atleast_1d(shape)]
+    shape = shape if isinstance(shape, (tuple, list)) else [shape]
+    return [integer(m, "shape", 0) for m in shape]
 
 
 def _growth(space):
@@ -365,7 +365,7 @@ def metropolis(log_density, propose, x, steps, rng=None, watch=None):
     is called with the states after each step, which the next one overwrites.
     """
     rng, steps = generator(rng), integer(steps, "steps", 0)
-    x = np.array(x, np.result_type(np.asarray(x).dtype, np.float64))
+    x = np.array(x, complex if np.iscomplexobj(x) else float)
     log_p = log_density(x)
     accepted = np.zeros(len(x), int)
     for _ in range(steps):
