@@ -149,7 +149,11 @@ def vecd(S):
     pyRiemann's `upper` has the same numbers row by row: 1, 4, 5, 2, 6, 3, with the same √2 off the
     diagonal.
     """
-    S = _symmetric(S, "S")
+    return upper(_symmetric(S, "S"))
+
+
+def upper(S):
+    """`vecd` of matrices that are known to be symmetric."""
     rows, columns = np.triu_indices(S.shape[-1], 1)
     diagonal = np.diagonal(S, axis1=-2, axis2=-1)
     return np.concatenate([diagonal, math.sqrt(2) * S[..., rows, columns]], axis=-1)
@@ -207,6 +211,90 @@ def is_spd(X):
     A = np.where(sound[..., None, None], real(X, "X"), 0)
     _, low, high = _spectral(np.log, _symmetrised(A))
     return sound & (low > _floor(high, A.shape[-1], eps))
+
+
+def positive_definite(X, name):
+    """`X` as float64 SPD matrices, for who does not need their logarithm; ValueError as of `logm`.
+
+    A determinant that is large beside the trace tells at once; the other matrices are decomposed.
+    """
+    X = array(X, name)
+    A, eps = _symmetric(X, name), rounding(X)
+    k, trace = A.shape[-1], np.trace(A, axis1=-2, axis2=-1)
+    unsure = ~(_least_eigenvalue(A, trace) > max(1e-10, 4 * k * eps) * trace)
+    if unsure.any():
+        low, high = np.ones((2, *trace.shape))
+        _, low[unsure], high[unsure] = _spectral(np.log, A[unsure])
+        _check_positive(low, high, k, name, eps)
+    return A
+
+
+def _least_eigenvalue(A, trace):
+    """A bound below the smallest eigenvalues of matrices that are positive definite, else ≤ 0.
+
+    The others are at most trace/(k - 1) in their geometric mean.
+    """
+    k = A.shape[-1]
+    with np.errstate(all="ignore"):  # NaN, which is no bound
+        if k == 1:
+            return trace
+        if k == 2:
+            return A[..., 0, 0] * (A[..., 1, 1] / trace) - A[..., 0, 1] * (A[..., 0, 1] / trace)
+        try:
+            pivots = np.diagonal(np.linalg.cholesky(A), axis1=-2, axis2=-1)
+        except np.linalg.LinAlgError:
+            return 0 * trace
+        return pivots[..., 0]**2 * (pivots[..., 1:]**2 / (trace[..., None] / (k - 1))).prod(axis=-1)
+
+
+def cholesky(A):
+    """Lower triangular L with L Lᵀ = A, for SPD matrices as `positive_definite` returns them."""
+    if A.shape[-1] == 2:
+        L = np.zeros(A.shape)
+        L[..., 0, 0] = np.sqrt(A[..., 0, 0])
+        L[..., 1, 0] = A[..., 1, 0] / L[..., 0, 0]
+        rest = A[..., 1, 1] - L[..., 1, 0]**2
+        L[..., 1, 1] = np.sqrt(np.maximum(rest, EPS * A[..., 1, 1]))  # below that it is rounding
+        return L
+    try:
+        return np.linalg.cholesky(A)
+    except np.linalg.LinAlgError:  # of one that is almost singular: L Lᵀ = RᵀR, R from √A = QR
+        root, _, _ = _spectral(lambda eigenvalues: np.sqrt(np.maximum(eigenvalues, 0)), A)
+        L = np.linalg.qr(root)[1].swapaxes(-2, -1)
+        return L * np.where(np.diagonal(L, axis1=-2, axis2=-1) < 0, -1, 1)[..., None, :]
+
+
+def function_of(function, A):
+    """`function` of symmetric matrices, their smallest and largest eigenvalues.
+
+    As the eigen kernel has it; that of 2 × 2 matrices is a multiple of the matrix and of I.
+    """
+    if A.shape[-1] != 2:
+        return _spectral(function, A)
+    with np.errstate(all="ignore"):  # what has no function value is the caller's to refuse
+        middle, half = A[..., 0, 0] / 2 + A[..., 1, 1] / 2, A[..., 0, 0] / 2 - A[..., 1, 1] / 2
+        radius = np.hypot(half, A[..., 0, 1])
+        low, high = middle - radius, middle + radius
+        below, above = function(low), function(high)
+        slope = (above - below) / np.where(radius > 0, 2 * radius, 1)
+    F = np.empty(A.shape)
+    F[..., 0, 0] = F[..., 1, 1] = below / 2 + above / 2
+    F[..., 0, 0] += slope * half
+    F[..., 1, 1] -= slope * half
+    F[..., 0, 1] = F[..., 1, 0] = slope * A[..., 0, 1]
+    return F, low, high
+
+
+def eigenvalues(A):
+    """Eigenvalues of symmetric matrices, shape `(..., k)`, in any order; no vectors."""
+    k = A.shape[-1]
+    if k == 2:
+        _, low, high = function_of(np.positive, A)
+        return np.stack([low, high], axis=-1)
+    if k == 3:
+        return _eigh(A.reshape(-1, 3, 3))[0].reshape(A.shape[:-1])
+    with _calm_blas(A[..., 0, 0].size, k):
+        return np.linalg.eigvalsh(A)
 
 
 def oplus(X, Y):
