@@ -16,26 +16,32 @@ from ._checks import (
     EPS,
     array,
     at,
-    complex_finite,
+    complex_array,
     finite,
     first,
     integer,
     positive,
     real,
-    unmasked,
 )
+from ._parallel import CORES, by_blocks
 from .spd import (
+    DIVIDES,
     LOG_MAX,
     LOG_MIN,
     cholesky,
+    congruent,
     eigenvalues,
     expm,
     function_of,
+    gram,
+    inverse_triangular,
     invvecd,
     is_spd,
     is_symmetric,
     logm,
     positive_definite,
+    relative_distance,
+    relative_log,
     upper,
     vecd,
     widest_spread,
@@ -44,11 +50,36 @@ from .spd import (
 OFF = 1e-6  # so far from length 1 may a unit vector be
 CUT = 1e-8  # so close, in radians, to the cut locus a direction means nothing
 STEPS = 1000  # of a descent to a mean
-WIDE = 1e-6  # ratio of eigenvalues below which the smaller of them lose digits
+SHORT = 16  # an axis, along which no loop should run
 FARTHEST = 1e8  # radians, after which rounding has moved the end of a step by CUT
 
 
-class _Flat:
+class _Space:
+    """What all spaces check; two of the same name and parameters are equal."""
+
+    def __eq__(self, other):
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    def __hash__(self):
+        return hash(repr(self))
+
+    def _vectors(self, v, name):
+        """`v` as float64 coordinates, shape `(..., dim)`."""
+        v = finite(v, name)
+        if v.shape[-1:] != (self.dim,):
+            raise ValueError(f"{name} has shape {v.shape}; accepted is (..., {self.dim})")
+        return v
+
+    def _shaped(self, X, name, read=array):
+        """`X` as an array whose last axes are those of a point."""
+        X = read(X, name)
+        if X.shape[-len(self.shape):] != self.shape:
+            ends = ", ".join(map(str, self.shape))
+            raise ValueError(f"{name} has shape {X.shape}; accepted is (..., {ends})")
+        return X
+
+
+class _Flat(_Space):
     """A space that one chart, `coordinates` and its inverse `point`, maps onto R^dim isometrically.
 
     Steps are added in the chart first, and the sum comes down once.
@@ -64,7 +95,7 @@ class _Flat:
 
     def exp(self, M, *steps):
         """Points to which the steps lead from `M`, one after the other."""
-        return self.point(self.coordinates(M) + sum(steps))
+        return self.point(self.coordinates(M) + sum(self._vectors(v, "step") for v in steps))
 
     def dist(self, X, Y):
         """Distances of points, shape `(...)`."""
@@ -76,7 +107,9 @@ class _Flat:
 
     def transport(self, M, v, w):
         """Vectors `w` at `M`, carried along the steps `v` without turning."""
-        return np.broadcast_to(w, np.broadcast_shapes(np.shape(v), np.shape(w)))
+        v, w = self._vectors(v, "v"), self._vectors(w, "w")
+        batch = np.shape(M)[:-len(self.shape)]
+        return np.broadcast_to(w, np.broadcast_shapes((*batch, self.dim), v.shape, w.shape))
 
     def mean(self, M, y, tolerance=0):
         """Step from `M` to the Fréchet mean of the points to which the steps `y` lead: exact."""
@@ -120,7 +153,7 @@ class LogEuclidean(_Matrices, _Flat):
 
     def coordinates(self, X):
         """`vecd(logm(X))`, shape `(..., dim)`."""
-        return vecd(logm(X))
+        return vecd(logm(self._shaped(X, "X")))
 
     def point(self, y):
         """The SPD matrices with coordinates `y`, shape `(..., k, k)`."""
@@ -128,7 +161,7 @@ class LogEuclidean(_Matrices, _Flat):
 
     def contains(self, X):
         """Which matrices are points of the space, booleans of shape `(...)`."""
-        return is_spd(X)
+        return is_spd(self._shaped(X, "X"))
 
     def within_reach(self, M, v):
         """The step `v`, shape `(dim,)`, or the part of it after which float64 holds the point.
@@ -162,7 +195,7 @@ class Euclidean(_Matrices, _Flat):
 
     def coordinates(self, X):
         """`vecd(X)`, shape `(..., dim)`."""
-        return vecd(X)
+        return vecd(self._shaped(X, "X"))
 
     def point(self, y):
         """The symmetric matrices with coordinates `y`, shape `(..., k, k)`."""
@@ -170,7 +203,7 @@ class Euclidean(_Matrices, _Flat):
 
     def contains(self, X):
         """Which matrices are points of the space, booleans of shape `(...)`."""
-        return is_symmetric(X)
+        return is_symmetric(self._shaped(X, "X"))
 
 
 class TangentSpace(_Flat):
@@ -209,14 +242,15 @@ class TangentSpace(_Flat):
         return self.space.within_reach(M, v)
 
 
-class _Curved:
-    """A homogeneous space; heirs define the maps on checked points.
+class _Curved(_Space):
+    """A homogeneous space; heirs define the maps, and `points`, which checks.
 
-    They are `_log`, which is total (at a cut point it takes one of the shortest geodesics),
-    `_exp`, `_dist`, `_carry` and `_ambient`, and `points`, which checks.
+    The maps take checked points, in blocks that stay in the cache: `_step`, which is total (at a
+    cut point it takes one of the shortest geodesics), `_end`, `_far`, `_carry` and `_ambient`.
     """
 
     flat, homogeneous, origin = False, True, None
+    threads, numbers = 1, float
 
     def log(self, M, X):
         """Steps that lead from `M` to the points `X` on the shortest way, shape `(..., dim)`.
@@ -289,6 +323,22 @@ class _Curved:
         raise ValueError(f"the descent to the mean stands at a gradient of {size.max():.6g} after "
                          f"{STEPS} steps; accepted is {tolerance:.6g}")
 
+    def _log(self, M, X):
+        tails = 2 * (len(self.shape),)
+        return self._blocks(self._step, (M, X), tails, np.empty(self.dim))
+
+    def _exp(self, M, v):
+        tails = len(self.shape), 1
+        return self._blocks(self._end, (M, v), tails, np.empty(self.shape, self.numbers))
+
+    def _dist(self, X, Y):
+        tails = 2 * (len(self.shape),)
+        return self._blocks(self._far, (X, Y), tails, np.empty(()))
+
+    def _blocks(self, function, arrays, tails, made):
+        size = max(2**15 // math.prod(self.shape), 1)
+        return by_blocks(function, arrays, tails, made, size, self.threads)
+
     def _pace(self, rho):
         """Length of a step of descent, in gradients, for records at these distances."""
         low, high = self.curvature
@@ -301,20 +351,6 @@ class _Curved:
     def within_reach(self, M, v):
         """The step `v`, or the part of it after which float64 holds the point: here all of it."""
         return v
-
-    def _vectors(self, v, name):
-        """`v` as float64 coordinates, shape `(..., dim)`."""
-        v = finite(v, name)
-        if v.shape[-1:] != (self.dim,):
-            raise ValueError(f"{name} has shape {v.shape}; accepted is (..., {self.dim})")
-        return v
-
-    def _shaped(self, X, name):
-        """`X`, an array whose last axes are those of a point."""
-        if X.shape[-len(self.shape):] != self.shape:
-            ends = ", ".join(map(str, self.shape))
-            raise ValueError(f"{name} has shape {X.shape}; accepted is (..., {ends})")
-        return X
 
     def _among(self, M):
         """Points with an axis more, along which they meet many points or vectors."""
@@ -347,16 +383,21 @@ class AffineInvariant(_Matrices, _Curved):
     injectivity_radius = math.inf
 
     @property
+    def threads(self):
+        """Threads for the blocks; for small matrices they cost, for large ones BLAS has its own."""
+        return CORES if 3 < self.k < DIVIDES else 1
+
+    @property
     def curvature(self):
         return (-0.5, 0.0) if self.k > 1 else (0.0, 0.0)
 
     def points(self, X, name="X"):
         """`X` as float64 SPD matrices; ValueError where one is none."""
-        return positive_definite(self._shaped(array(X, name), name), name)
+        return positive_definite(self._shaped(X, name), name)
 
     def contains(self, X):
         """Which matrices are points of the space, booleans of shape `(...)`."""
-        return is_spd(self._shaped(array(X, "X"), "X"))
+        return is_spd(self._shaped(X, "X"))
 
     def log_volume(self, v):
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`.
@@ -368,75 +409,42 @@ class AffineInvariant(_Matrices, _Curved):
         return log_sinhc(np.abs(spectrum[..., j] - spectrum[..., i]) / 2).sum(axis=-1)
 
     def within_reach(self, M, v):
-        """The step `v`, shape `(dim,)`, or the part of it after which float64 holds the point.
-
-        At the end of the step the logarithms of the extreme eigenvalues, and their spread, have
-        grown by at most those of the step.
-        """
-        start, step = np.linalg.eigvalsh(M), np.linalg.eigvalsh(invvecd(v))
-        low, high = np.log(start[[0, -1]])
-        here = np.array([high, -low, high - low])
-        grown = np.array([step[-1], -step[0], step[-1] - step[0]])
-        most = np.array([LOG_MAX, -LOG_MIN, widest_spread(self.k)]) - 1e-9  # more than rounding
-        beyond = here + grown > most
-        v = v * np.maximum((most - here)[beyond] / grown[beyond], 0).min(initial=1.0)
+        """The step `v`, or the part of it after which float64 holds the point."""
         while v.any():
             try:
                 self.exp(M, v)
                 break
-            except ValueError:  # by rounding
+            except ValueError:
                 v = v * 0.9
         return v
 
-    def _log(self, M, X):
-        W, beyond = self._seen_from(M, X)
-        S, low, high = function_of(np.log, W)
-        beyond |= ~(low > WIDE * high)
-        if beyond.any():
-            M, X = (np.broadcast_to(A, W.shape)[beyond] for A in (M, X))
-            S[beyond] = _log_of_far(M, X)
-        return upper(S)
+    def _step(self, M, X):
+        return upper(relative_log(M, X))
 
-    def _dist(self, X, Y):
-        W, beyond = self._seen_from(X, Y)
-        spectrum = eigenvalues(W)
-        beyond |= ~(spectrum.min(axis=-1) > WIDE * spectrum.max(axis=-1))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            distance = np.asarray(np.linalg.norm(np.log(spectrum), axis=-1))
-        if beyond.any():
-            X, Y = (np.broadcast_to(A, W.shape)[beyond] for A in (X, Y))
-            distance[beyond] = np.linalg.norm(_log_of_far(X, Y), axis=(-2, -1))
-        return distance[()]
+    def _far(self, X, Y):
+        return relative_distance(X, Y)
 
-    def _seen_from(self, M, X):
-        """L⁻¹X L⁻ᵀ with M = L Lᵀ, and where float64 does not hold it (I stands there)."""
-        with np.errstate(all="ignore"):
-            W = _congruent(_inverse(cholesky(M)), X)
-        beyond = ~np.isfinite(W).all(axis=(-2, -1))
-        if beyond.any():
-            W[beyond] = np.eye(self.k)
-        return W, beyond
-
-    def _exp(self, M, v):
+    def _end(self, M, v):
         with np.errstate(all="ignore"):  # what float64 does not hold, `_reached` refuses
             half, _, _ = function_of(lambda t: np.exp(t / 2), invvecd(v))
-            return _gram(cholesky(M) @ half)
+            return gram(cholesky(M) @ half)
 
     def _reached(self, X):
         try:
-            return positive_definite(X, "exp(M, step)")
-        except ValueError as error:
-            raise ValueError(f"a step is too long, for it leads where float64 holds no SPD matrix: "
-                             f"{error}") from None
+            return positive_definite(X, "X")
+        except ValueError:
+            index = first(~is_spd(X))
+            raise ValueError(f"step{at(index)} leads where float64 holds no SPD matrix; accepted "
+                             "are shorter steps") from None
 
     def _carry(self, M, v, w):
         half, _, _ = function_of(lambda t: np.exp(t / 2), invvecd(v))
         half = cholesky(M) @ half
-        turn = _inverse(cholesky(self._reached(_gram(half)))) @ half
-        return upper(_congruent(turn, invvecd(w)))
+        turn = inverse_triangular(cholesky(self._reached(gram(half)))) @ half
+        return upper(congruent(turn, invvecd(w)))
 
     def _ambient(self, M, v):
-        return _congruent(cholesky(M), invvecd(v))
+        return congruent(cholesky(M), invvecd(v))
 
 
 class _Round(_Curved):
@@ -447,57 +455,59 @@ class _Round(_Curved):
     vectors there into those with first entry 0: the others are their coordinates.
     """
 
-    def _log(self, M, X):
+    def _step(self, M, X):
         M, X = self._inside(*_components(M, X))
-        X = self._turned(M, X)
-        angle, W = self._angle(M, X), self._lower(M, X - M)
-        length = _size(W)
-        steps = W * (angle / np.where(length > 0, length, 1))
-        steps[0] += np.where(length > 0, 0, angle)  # at a cut point, some direction
-        return _outside(steps / math.sqrt(self._kappa))
+        chord = self._turned(M, X) - M
+        drop = _inner(chord, chord).real / 2  # 1 - cos of the angle
+        W = self._lower(M, chord, -drop)
+        sine = _size(W)
+        angle = np.arctan2(sine, 1 - drop) / math.sqrt(self._kappa)
+        W *= angle / np.where(sine > 0, sine, 1)
+        W[0] += np.where(sine > 0, 0, angle)  # at a cut point, some direction
+        return _outside(W)
 
-    def _exp(self, M, v):
+    def _end(self, M, v):
         M, v = _components(M, v)
-        return _outside(self._landmarks(self._moved(*self._inside(M), v)[0]))
+        M, = self._inside(M)
+        length = _size(v)
+        angle = self._angle(length)
+        X = self._raise(M, v * (np.sin(angle) / np.where(length > 0, length, 1)))
+        X += np.cos(angle) * M
+        return _outside(self._landmarks(X))
 
-    def _dist(self, X, Y):
+    def _far(self, X, Y):
+        """From the chords, which are exact near 0 and near π."""
         X, Y = self._inside(*_components(X, Y))
-        return self._angle(X, self._turned(X, Y)) / math.sqrt(self._kappa)
+        Y = self._turned(X, Y)
+        return 2 / math.sqrt(self._kappa) * np.arctan2(_size(Y - X), _size(Y + X))
 
     def _carry(self, M, v, w):
         """What lies across the geodesic stays as it is, what lies along it turns with it."""
-        there = self.points(self._exp(M, v), "exp(M, v)")
+        there = self.points(self._end(M, v), "exp(M, v)")
         M, there, v, w = _components(M, there, v, w)
         M, there = self._inside(M, there)
-        _, angle, direction = self._moved(M, v)
-        W = self._raise(M, w)
-        along = _inner(direction, W)
-        W = W + along * ((np.cos(angle) - 1) * direction - np.sin(angle) * M)
-        return _outside(self._lower(there, W))
+        length = _size(v)
+        angle = self._angle(length)
+        ahead, W = self._raise(M, v / np.where(length > 0, length, 1)), self._raise(M, w)
+        W = W + _inner(ahead, W) * ((np.cos(angle) - 1) * ahead - np.sin(angle) * M)
+        return _outside(self._lower(there, W, _inner(there, W)))
 
     def _ambient(self, M, v):
         M, v = _components(M, v)
         return math.sqrt(self._kappa) * _outside(self._landmarks(self._raise(*self._inside(M), v)))
 
-    def _moved(self, M, v):
-        """Ends of the steps `v`, the angles that they cover, and their directions."""
-        length = _size(v)
+    def _angle(self, length):
+        """The angles that steps of this length cover."""
         angle = math.sqrt(self._kappa) * length
         if not (angle < FARTHEST).all():
             raise ValueError(f"a step has length {length.max():.6g}; accepted are those up to "
                              f"{FARTHEST / math.sqrt(self._kappa):.6g}, whose end float64 can tell")
-        direction = self._raise(M, v / np.where(length > 0, length, 1))
-        X = np.cos(angle) * M + np.sin(angle) * direction
-        return X / _size(X), angle, direction
+        return angle
 
-    def _angle(self, M, X):
-        """Angles of unit vectors, from their chords: they are exact near 0 and near π."""
-        return 2 * np.arctan2(_size(X - M), _size(X + M))
-
-    def _lower(self, M, W):
-        """The coordinates of the part across `M` of the vectors `W`."""
+    def _lower(self, M, W, along):
+        """The coordinates of what of the vectors `W` is across `M`; `along` are their products."""
         phase, size = _phase(M[0])
-        return W[1:] - M[1:] * ((_inner(M, W) + np.conj(phase) * W[0]) / (1 + size))
+        return W[1:] - M[1:] * ((along + np.conj(phase) * W[0]) / (1 + size))
 
     def _raise(self, M, v):
         """The tangent vectors at `M` with coordinates `v`."""
@@ -538,7 +548,7 @@ class Sphere(_Round):
 
     def points(self, X, name="X"):
         """`X` as unit vectors, divided by their length; ValueError where that is not nearly 1."""
-        X = self._shaped(real(X, name), name)
+        X = self._shaped(X, name, real)
         square = np.einsum("...i,...i->...", X, X)
         off = np.abs(square - 1)
         if (bad := ~(off <= 2 * OFF)).any():
@@ -549,7 +559,7 @@ class Sphere(_Round):
 
     def contains(self, X):
         """Which arrays are points of the space, booleans of shape `(...)`."""
-        X = self._shaped(real(X, "X"), "X")
+        X = self._shaped(X, "X", real)
         with np.errstate(all="ignore"):
             return np.abs(np.einsum("...i,...i->...", X, X) - 1) <= 2 * OFF
 
@@ -591,7 +601,7 @@ class KendallPlanar(_Round):
         π/2.
     """
 
-    injectivity_radius, _kappa = math.pi / 2, 1.0
+    injectivity_radius, numbers, _kappa = math.pi / 2, complex, 1.0
 
     def __init__(self, landmarks):
         self.landmarks = integer(landmarks, "landmarks", 3)
@@ -603,7 +613,7 @@ class KendallPlanar(_Round):
 
     def points(self, X, name="X"):
         """`X` as centred landmarks of length 1; ValueError where all landmarks coincide."""
-        X = self._shaped(complex_finite(X, name), name)
+        X = finite(self._shaped(X, name, complex_array), name, complex_array)
         centred, apart = self._centred(X)
         if not apart.all():
             raise ValueError(f"{name}{at(first(~apart))} has landmarks that all coincide; accepted "
@@ -612,7 +622,7 @@ class KendallPlanar(_Round):
 
     def contains(self, X):
         """Which arrays are points of the space, booleans of shape `(...)`."""
-        X = self._shaped(np.asarray(unmasked(X, "X")).astype(complex), "X")
+        X = self._shaped(X, "X", complex_array)
         sound = np.isfinite(X).all(axis=-1)
         return sound & self._centred(np.where(sound[..., None], X, 0))[1]
 
@@ -645,9 +655,9 @@ class KendallPlanar(_Round):
         """`X` turned towards `M`."""
         return X * _phase(_inner(X, M))[0]
 
-    def _lower(self, M, W):
+    def _lower(self, M, W, along):
         pivot = _pivot(M)
-        c = super()._lower(_swapped(M, pivot), _swapped(W, pivot))
+        c = super()._lower(_swapped(M, pivot), _swapped(W, pivot), along)
         return np.concatenate([c.real, c.imag])
 
     def _raise(self, M, v):
@@ -673,49 +683,14 @@ def _norm(v):
     return np.sqrt(np.einsum("...i,...i->...", v, v))
 
 
-def _congruent(A, X):
-    """A X Aᵀ, symmetric to the last bit."""
-    return _mirrored(A @ X @ A.swapaxes(-2, -1))
-
-
-def _gram(A):
-    """A Aᵀ, symmetric to the last bit."""
-    return _mirrored(A @ A.swapaxes(-2, -1))
-
-
-def _mirrored(product):
-    return product / 2 + product.swapaxes(-2, -1) / 2
-
-
-def _inverse(L):
-    """Inverses of lower triangular matrices."""
-    if L.shape[-1] != 2:
-        return np.linalg.inv(L)
-    A = np.zeros(L.shape)
-    A[..., 0, 0], A[..., 1, 1] = 1 / L[..., 0, 0], 1 / L[..., 1, 1]
-    A[..., 1, 0] = -L[..., 1, 0] * A[..., 0, 0] * A[..., 1, 1]
-    return A
-
-
-def _log_of_far(M, X):
-    """Logarithms of L⁻¹X L⁻ᵀ with M = L Lᵀ, whose eigenvalues lie further apart than float64 tells.
-
-    Their roots, singular values, lie half as far apart. Powers of two are taken out beforehand.
-    """
-    scales = [np.frexp(A.max(axis=(-2, -1)))[1] for A in (M, X)]
-    M, X = (np.ldexp(A, -scale[:, None, None])
-            for A, scale in zip((M, X), scales, strict=True))
-    U, roots, _ = np.linalg.svd(_inverse(cholesky(M)) @ cholesky(X))
-    logs = 2 * np.log(np.maximum(roots, EPS * roots.max(axis=-1, keepdims=True)))
-    logs += math.log(2) * (scales[1] - scales[0])[:, None]
-    return _mirrored((U * logs[:, None, :]) @ U.swapaxes(-2, -1))
-
-
 def _components(*arrays):
-    """Arrays with their last axis first, of one rank, so that what follows it broadcasts."""
+    """Arrays with their last axis first, of one rank, so that what follows it broadcasts.
+
+    In memory, too, where that axis is short.
+    """
     rank = max(A.ndim for A in arrays)
-    padded = (A.reshape((1,) * (rank - A.ndim) + A.shape) for A in arrays)
-    return [np.ascontiguousarray(np.moveaxis(A, -1, 0)) for A in padded]
+    moved = (np.moveaxis(A.reshape((1,) * (rank - A.ndim) + A.shape), -1, 0) for A in arrays)
+    return [np.ascontiguousarray(A) if len(A) < SHORT else A for A in moved]
 
 
 def _outside(A):
@@ -742,16 +717,20 @@ def _phase(z):
 
 
 def _pivot(M):
-    """Index of a component of the unit vectors `M` that is not small.
+    """Index of a component of the unit vectors `M` whose phase is no accident of rounding.
 
-    Its phase is sound, and no accident: it is the first that exceeds a bound, one that neither the
-    corners of a regular polygon nor other figures of their kind meet.
+    It is 0, or that of the first component which exceeds a bound that no regular figure meets.
     """
-    return np.argmax(np.abs(M) > math.sqrt(0.3718 / len(M)), axis=0)
+    small = np.abs(M[0]) < 0.01 / math.sqrt(len(M))
+    if not small.any():
+        return None
+    return np.where(small, np.argmax(np.abs(M) > math.sqrt(0.3718 / len(M)), axis=0), 0)
 
 
 def _swapped(V, pivot):
     """Vectors whose components 0 and `pivot` have changed places."""
+    if pivot is None:
+        return V
     here = np.arange(len(V)).reshape((-1,) + (1,) * pivot.ndim) == pivot
     swapped = np.where(here, V[0], V)
     swapped[0] = np.where(here, V, 0).sum(axis=0)
