@@ -36,6 +36,7 @@ LOG_MAX = math.log(HUGE)
 LOG_MIN = math.log(np.finfo(float).tiny)
 MANY = 512  # so many small matrices are decomposed faster all at once than one by one
 WIDE = 1e-6  # ratio of eigenvalues below which the smaller of them lose digits
+FAINT = 1e-100  # an eigenvalue whose square may underflow
 DIVIDES = 26  # the size from which LAPACK divides and conquers, on threads of BLAS
 
 
@@ -274,7 +275,7 @@ def function_of(function, A):
         return _spectral(function, A)
     with np.errstate(all="ignore"):  # what has no function value is the caller's to refuse
         middle, half = A[..., 0, 0] / 2 + A[..., 1, 1] / 2, A[..., 0, 0] / 2 - A[..., 1, 1] / 2
-        radius = np.hypot(half, A[..., 0, 1])
+        radius = np.sqrt(half**2 + A[..., 0, 1]**2)
         low, high = middle - radius, middle + radius
         below, above = function(low), function(high)
         slope = (above - below) / np.where(radius > 0, 2 * radius, 1)
@@ -325,11 +326,10 @@ def inverse_triangular(L):
 
 def relative_log(M, X):
     """Logarithms of L⁻¹X L⁻ᵀ with M = L Lᵀ, for SPD matrices as `positive_definite` has them."""
-    W, beyond = _seen_from(M, X)
-    S, low, high = function_of(np.log, W)
-    beyond |= ~(low > WIDE * high)
+    S, low, high = function_of(np.log, _seen_from(M, X))
+    beyond = ~(low > np.maximum(WIDE * high, FAINT))
     if beyond.any():
-        M, X = (np.broadcast_to(A, W.shape)[beyond] for A in (M, X))
+        M, X = (np.broadcast_to(A, S.shape)[beyond] for A in (M, X))
         S[beyond] = _log_of_far(M, X)
     return S
 
@@ -338,9 +338,9 @@ def relative_distance(M, X):
     """Norms of these logarithms, for which the eigenvalues alone are enough."""
     if M.shape[-1] <= 3:  # where the vectors cost nothing
         return np.linalg.norm(upper(relative_log(M, X)), axis=-1)
-    W, beyond = _seen_from(M, X)
-    spectrum = eigenvalues(W)
-    beyond |= ~(spectrum.min(axis=-1) > WIDE * spectrum.max(axis=-1))
+    W = _seen_from(M, X)
+    spectrum = eigenvalues(np.where(np.isfinite(W), W, 0))
+    beyond = ~(spectrum.min(axis=-1) > np.maximum(WIDE * spectrum.max(axis=-1), FAINT))
     with np.errstate(invalid="ignore", divide="ignore"):
         distance = np.asarray(np.linalg.norm(np.log(spectrum), axis=-1))
     if beyond.any():
@@ -350,13 +350,9 @@ def relative_distance(M, X):
 
 
 def _seen_from(M, X):
-    """L⁻¹X L⁻ᵀ with M = L Lᵀ, and where float64 does not hold it: I stands there."""
+    """L⁻¹X L⁻ᵀ with M = L Lᵀ; what float64 does not hold is infinite or NaN."""
     with np.errstate(all="ignore"):
-        W = congruent(inverse_triangular(cholesky(M)), X)
-    beyond = ~np.isfinite(W).all(axis=(-2, -1))
-    if beyond.any():
-        W[beyond] = np.eye(W.shape[-1])
-    return W, beyond
+        return congruent(inverse_triangular(cholesky(M)), X)
 
 
 def _log_of_far(M, X):
