@@ -281,16 +281,16 @@ def function_of(function, A):
     if A.shape[-1] != 2:
         return _spectral(function, A)
     with np.errstate(all="ignore"):  # what has no function value is the caller's to refuse
-        middle, half = A[..., 0, 0] / 2 + A[..., 1, 1] / 2, A[..., 0, 0] / 2 - A[..., 1, 1] / 2
-        radius = np.sqrt(half**2 + A[..., 0, 1]**2)
+        first, second, off = A[..., 0, 0] / 2, A[..., 1, 1] / 2, A[..., 0, 1]
+        middle, half = first + second, first - second
+        radius = np.sqrt(half * half + off * off)
         low, high = middle - radius, middle + radius
-        below, above = function(low), function(high)
-        slope = (above - below) / np.where(radius > 0, 2 * radius, 1)
+        below, above = function(low) / 2, function(high) / 2
+        middle, slope = above + below, (above - below) / np.maximum(radius, FAINT)
+        half *= slope
         F = np.empty(A.shape)
-        F[..., 0, 0] = F[..., 1, 1] = below / 2 + above / 2
-        F[..., 0, 0] += slope * half
-        F[..., 1, 1] -= slope * half
-        F[..., 0, 1] = F[..., 1, 0] = slope * A[..., 0, 1]
+        F[..., 0, 0], F[..., 1, 1] = middle + half, middle - half
+        F[..., 0, 1] = F[..., 1, 0] = slope * off
     return F, low, high
 
 
@@ -392,7 +392,15 @@ def log_congruent(A, S):
 def _seen_from(M, X):
     """L⁻¹X L⁻ᵀ with M = L Lᵀ; what float64 does not hold is infinite or NaN."""
     with np.errstate(all="ignore"):
-        return congruent(inverse_triangular(cholesky(M)), X)
+        A = inverse_triangular(cholesky(M))
+        if A.shape[-1] != 2:
+            return congruent(A, X)
+        p, q, r, off = A[..., 0, 0], A[..., 1, 0], A[..., 1, 1], X[..., 0, 1]
+        W, below = np.empty(np.broadcast_shapes(A.shape, X.shape)), q * X[..., 0, 0] + r * off
+        W[..., 0, 0] = p * p * X[..., 0, 0]
+        W[..., 0, 1] = W[..., 1, 0] = p * below
+        W[..., 1, 1] = q * below + r * (q * off + r * X[..., 1, 1])
+    return W
 
 
 def _log_of_far(M, X):
