@@ -23,7 +23,7 @@ from ._checks import (
     positive,
     real,
 )
-from ._parallel import CORES, by_blocks, components_first, components_last, inner, lengths
+from ._parallel import CORES, by_blocks, components_first, components_last, inner, lengths, swapped
 from .spd import (
     DIVIDES,
     LOG_MAX,
@@ -690,12 +690,12 @@ class KendallPlanar(_Round):
 
     def _lower(self, M, W, along):
         pivot = _pivot(M)
-        c = super()._lower(_swapped(M, pivot), _swapped(W, pivot), along)
+        c = super()._lower(swapped(M, pivot), swapped(W, pivot), along)
         return np.concatenate([c.real, c.imag])
 
     def _raise(self, M, v):
         pivot, half = _pivot(M), self.dim // 2
-        return _swapped(super()._raise(_swapped(M, pivot), v[:half] + 1j * v[half:]), pivot)
+        return swapped(super()._raise(swapped(M, pivot), v[:half] + 1j * v[half:]), pivot)
 
 
 def log_sinc(t):
@@ -731,13 +731,3 @@ def _pivot(M):
     if not small.any():
         return None
     return np.where(small, np.argmax(np.abs(M) > math.sqrt(0.3718 / len(M)), axis=0), 0)
-
-
-def _swapped(V, pivot):
-    """Vectors whose components 0 and `pivot` have changed places."""
-    if pivot is None:
-        return V
-    here = np.arange(len(V)).reshape((-1,) + (1,) * pivot.ndim) == pivot
-    swapped = np.where(here, V[0], V)
-    swapped[0] = np.where(here, V, 0).sum(axis=0)
-    return swapped
