@@ -40,6 +40,7 @@ from .spd import (
     is_symmetric,
     logm,
     positive_definite,
+    product,
     relative_distance,
     relative_log,
     upper,
@@ -302,10 +303,11 @@ class _Curved(_Space):
         tolerance = positive(tolerance, "tolerance")
         if y.ndim < 2 or y.shape[-2] == 0:
             raise ValueError(f"y has shape {y.shape}; accepted is (..., n, {self.dim}) with n ≥ 1")
-        start = self._exp(M, y.mean(axis=-2))  # the mean, were the space flat
-        x, X = start.reshape(-1, *self.shape), self._exp(self._among(M), y)
-        X = X.reshape(len(x), -1, *self.shape)
-        active, before = np.arange(len(x)), None
+        flat = y.mean(axis=-2)  # the step to the mean, were the space flat
+        start, X = self._exp(M, flat), self._exp(self._among(M), y)
+        x, before = start.reshape(-1, *self.shape), self._carry(M, flat, flat)
+        X, before = X.reshape(len(x), -1, *self.shape), before.reshape(-1, self.dim)
+        active, pace = np.arange(len(x)), None
         for _ in range(STEPS):
             steps = self._log(self._among(x[active]), X)
             gradient = np.einsum("...nd->...d", steps) / y.shape[-2]
@@ -313,13 +315,11 @@ class _Curved(_Space):
             far = ~(size <= tolerance)
             if not far.any():
                 return self._log(M, x.reshape(start.shape))
-            if before is None:
-                least, most = self._paces(_norm(steps))
-                pace = (least + most) / 2
-            else:
-                left = (before * gradient).sum(axis=-1) / (before * before).sum(axis=-1)
-                pace = np.clip(pace / np.maximum(1 - left, 0.1), least, most)
-            if not far.all():
+            if pace is None:
+                pace, (least, most) = 1.0, self._paces(_norm(steps))
+            left = (before * gradient).sum(axis=-1) / np.maximum(_norm(before)**2, 1e-300)
+            pace = np.clip(pace / np.maximum(1 - left, 0.1), least, most)
+            if 2 * far.sum() < len(far):  # else it costs more than it saves
                 active, X, gradient = active[far], X[far], gradient[far]
                 pace, least, most = pace[far], least[far], most[far]
             step = pace[:, None] * gradient
@@ -354,7 +354,7 @@ class _Curved(_Space):
         return self._blocks(self._far, (X, Y), tails, np.empty(()))
 
     def _blocks(self, function, arrays, tails, made):
-        size = max(2**15 // math.prod(self.shape), 1)
+        size = max(2**15 // math.prod(self.shape), 1) if self.threads else math.inf
         return by_blocks(function, arrays, tails, made, size, self.threads)
 
     def _among(self, M):
@@ -389,8 +389,8 @@ class AffineInvariant(_Matrices, _Curved):
 
     @property
     def threads(self):
-        """Threads for the blocks; for small matrices they cost, for large ones BLAS has its own."""
-        return CORES if 3 < self.k < DIVIDES else 1
+        """Threads for the blocks; for small matrices they cost, large ones have their own."""
+        return None if self.k >= DIVIDES else CORES if self.k > 3 else 1
 
     @property
     def curvature(self):
@@ -432,7 +432,7 @@ class AffineInvariant(_Matrices, _Curved):
     def _end(self, M, v):
         with np.errstate(all="ignore"):  # what float64 does not hold, `_reached` refuses
             half, _, _ = function_of(lambda t: np.exp(t / 2), invvecd(v))
-            return gram(cholesky(M) @ half)
+            return gram(product(cholesky(M), half))
 
     def _reached(self, X):
         try:
@@ -444,8 +444,8 @@ class AffineInvariant(_Matrices, _Curved):
 
     def _carry(self, M, v, w):
         half, _, _ = function_of(lambda t: np.exp(t / 2), invvecd(v))
-        half = cholesky(M) @ half
-        turn = inverse_triangular(cholesky(self._reached(gram(half)))) @ half
+        half = product(cholesky(M), half)
+        turn = product(inverse_triangular(cholesky(self._reached(gram(half)))), half)
         return upper(congruent(turn, invvecd(w)))
 
     def _ambient(self, M, v):

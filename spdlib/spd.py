@@ -10,6 +10,7 @@ Vepakomma and Miolane (2023).
 """
 
 import contextlib
+import functools
 import itertools
 import math
 
@@ -156,7 +157,7 @@ def vecd(S):
 
 def upper(S):
     """`vecd` of matrices that are known to be symmetric."""
-    rows, columns = np.triu_indices(S.shape[-1], 1)
+    rows, columns = _above_diagonal(S.shape[-1])
     diagonal = np.diagonal(S, axis1=-2, axis2=-1)
     return np.concatenate([diagonal, math.sqrt(2) * S[..., rows, columns]], axis=-1)
 
@@ -181,11 +182,16 @@ def invvecd(y):
     """
     y = finite(y, "y")
     k = matrix_size(y.shape[-1] if y.ndim else 0)
-    rows, columns = np.triu_indices(k, 1)
+    rows, columns = _above_diagonal(k)
     S = np.zeros(y.shape[:-1] + (k, k))
     S[..., range(k), range(k)] = y[..., :k]
     S[..., rows, columns] = S[..., columns, rows] = y[..., k:] / math.sqrt(2)
     return S
+
+
+@functools.cache
+def _above_diagonal(k):
+    return np.triu_indices(k, 1)
 
 
 def matrix_size(d):
@@ -274,44 +280,58 @@ def function_of(function, A):
     if A.shape[-1] != 2:
         return _spectral(function, A)
     with np.errstate(all="ignore"):  # what has no function value is the caller's to refuse
-        middle, half = A[..., 0, 0] / 2 + A[..., 1, 1] / 2, A[..., 0, 0] / 2 - A[..., 1, 1] / 2
-        radius = np.sqrt(half**2 + A[..., 0, 1]**2)
+        first, second, off = A[..., 0, 0] / 2, A[..., 1, 1] / 2, A[..., 0, 1]
+        middle, half = first + second, first - second
+        radius = np.sqrt(half * half + off * off)
         low, high = middle - radius, middle + radius
-        below, above = function(low), function(high)
-        slope = (above - below) / np.where(radius > 0, 2 * radius, 1)
+        below, above = function(low) / 2, function(high) / 2
+        middle, slope = above + below, (above - below) / np.maximum(radius, FAINT)
+        half *= slope
         F = np.empty(A.shape)
-        F[..., 0, 0] = F[..., 1, 1] = below / 2 + above / 2
-        F[..., 0, 0] += slope * half
-        F[..., 1, 1] -= slope * half
-        F[..., 0, 1] = F[..., 1, 0] = slope * A[..., 0, 1]
+        F[..., 0, 0], F[..., 1, 1] = middle + half, middle - half
+        F[..., 0, 1] = F[..., 1, 0] = slope * off
     return F, low, high
 
 
 def congruent(A, X):
     """A X Aᵀ, symmetric to the last bit."""
-    K = range(A.shape[-1])
-    if len(K) > 3:
-        product = A @ X @ A.swapaxes(-2, -1)
-        return product / 2 + product.swapaxes(-2, -1) / 2
-    rows = [[sum(A[..., i, p] * X[..., p, j] for p in K) for j in K] for i in K]
-    return _by_transpose(rows, A)
+    return _by_transpose(product(A, X), A)
 
 
 def gram(A):
     """A Aᵀ, symmetric to the last bit."""
+    return _by_transpose(A, A)
+
+
+def product(A, B):
+    """A B; of small matrices entry by entry, with loops over the batch."""
     K = range(A.shape[-1])
     if len(K) > 3:
-        product = A @ A.swapaxes(-2, -1)
-        return product / 2 + product.swapaxes(-2, -1) / 2
-    return _by_transpose([[A[..., i, j] for j in K] for i in K], A)
+        return A @ B
+    C = np.empty(np.broadcast_shapes(A.shape, B.shape))
+    for i, j in itertools.product(K, K):
+        C[..., i, j] = _dot(A[..., i, :], B[..., :, j])
+    return C
 
 
 def _by_transpose(B, A):
-    """B Aᵀ, entry by entry, where it is known to be symmetric; `B` is a list of rows."""
-    W = np.empty(B[0][0].shape + A.shape[-2:])
-    for i, j in itertools.combinations_with_replacement(range(len(B)), 2):
-        W[..., i, j] = W[..., j, i] = sum(B[i][p] * A[..., j, p] for p in range(len(B)))
-    return W
+    """B Aᵀ, of which it is known that it is symmetric."""
+    K = range(A.shape[-1])
+    if len(K) > 3:
+        C = B @ A.swapaxes(-2, -1)
+        return C / 2 + C.swapaxes(-2, -1) / 2
+    C = np.empty(np.broadcast_shapes(A.shape, B.shape))
+    for i, j in itertools.combinations_with_replacement(K, 2):
+        C[..., i, j] = C[..., j, i] = _dot(B[..., i, :], A[..., j, :])
+    return C
+
+
+def _dot(x, y):
+    """Inner products of vectors of two or three entries, or one."""
+    terms = [x[..., p] * y[..., p] for p in range(x.shape[-1])]
+    for term in terms[1:]:
+        terms[0] += term
+    return terms[0]
 
 
 def inverse_triangular(L):
@@ -352,7 +372,15 @@ def relative_distance(M, X):
 def _seen_from(M, X):
     """L⁻¹X L⁻ᵀ with M = L Lᵀ; what float64 does not hold is infinite or NaN."""
     with np.errstate(all="ignore"):
-        return congruent(inverse_triangular(cholesky(M)), X)
+        A = inverse_triangular(cholesky(M))
+        if A.shape[-1] != 2:
+            return congruent(A, X)
+        p, q, r, off = A[..., 0, 0], A[..., 1, 0], A[..., 1, 1], X[..., 0, 1]
+        W, below = np.empty(np.broadcast_shapes(A.shape, X.shape)), q * X[..., 0, 0] + r * off
+        W[..., 0, 0] = p * p * X[..., 0, 0]
+        W[..., 0, 1] = W[..., 1, 0] = p * below
+        W[..., 1, 1] = q * below + r * (q * off + r * X[..., 1, 1])
+    return W
 
 
 def _log_of_far(M, X):
