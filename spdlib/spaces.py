@@ -425,7 +425,8 @@ class AffineInvariant(_Matrices, _Curved):
     def log_volume(self, v):
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`.
 
-        The product of sinh(t)/t, t = |λ_i - λ_j|/2, over the pairs of eigenvalues of `invvecd(v)`.
+        The product of sinh(t)/t over the pairs of eigenvalues of `invvecd(v)`, t half the
+        difference of the two.
         """
         spectrum = eigenvalues(invvecd(self._vectors(v, "v")))
         i, j = np.triu_indices(self.k, 1)
