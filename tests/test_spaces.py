@@ -220,7 +220,7 @@ def exp_and_log_are_inverse(space, p):
     assert p.v.shape == (p.n, space.dim)
     agree(space, space.log(p.M, space.exp(p.M, p.v)), p.v)
     same(space, space.exp(p.M, space.log(p.M, p.X)), p.X)
-    assert (length(space.log(p.M, p.M)) <= 1e-14 * unit(space)).all()
+    assert (length(space.log(p.M, p.M)) <= 1e-13 * unit(space)).all()
 
 
 def far_steps_are_found_again(space, p):
@@ -242,7 +242,7 @@ def the_distance_is_the_length_of_the_step(space, p):
 
 
 def the_distance_is_a_metric(space, p):
-    assert (space.dist(p.M, p.M) <= 1e-15 * unit(space)).all()
+    assert (space.dist(p.M, p.M) <= 1e-13 * unit(space)).all()
     assert (space.dist(p.M, p.X) > 1e-6 * unit(space)).all()
     agree(space, space.dist(p.M, p.X), space.dist(p.X, p.M))
     detour = space.dist(p.M, p.Y) + space.dist(p.Y, p.X)
@@ -593,17 +593,18 @@ def test_no_point_depends_on_the_frame(name):
 
 
 @each_space
-@pytest.mark.parametrize("at, steps", itertools.product([(), (1,), (4, 1)], [(), (3,), (4, 3)]))
-def test_points_and_steps_broadcast(name, at, steps):
+def test_points_and_steps_broadcast(name):
     space, points, _ = SPACES[name]
-    rng, both = np.random.default_rng(0), np.broadcast_shapes(at, steps)
-    M = points(space, math.prod(at), rng).reshape(*at, *space.shape)
-    v = 0.1 * unit(space) * rng.standard_normal((*steps, space.dim)) / space.dim
-    X = space.exp(M, v)
-    assert X.shape == (*both, *space.shape) and space.dist(M, X).shape == both
-    agree(space, space.log(M, X), np.broadcast_to(v, (*both, space.dim)))
-    assert space.transport(M, v, v).shape == (*both, space.dim)
-    assert space.log_volume(v).shape == steps and space.contains(X).shape == both
+    rng = np.random.default_rng(0)
+    for at, steps in itertools.product([(), (1,), (4, 1)], [(), (3,), (4, 3)]):
+        both = np.broadcast_shapes(at, steps)
+        M = points(space, math.prod(at), rng).reshape(*at, *space.shape)
+        v = 0.1 * unit(space) * rng.standard_normal((*steps, space.dim)) / space.dim
+        X = space.exp(M, v)
+        assert X.shape == (*both, *space.shape) and space.dist(M, X).shape == both
+        agree(space, space.log(M, X), np.broadcast_to(v, (*both, space.dim)))
+        assert space.transport(M, v, v).shape == (*both, space.dim)
+        assert space.log_volume(v).shape == steps and space.contains(X).shape == both
 
 
 @each_space
@@ -761,17 +762,19 @@ def test_at_a_cut_point_there_is_a_step_of_full_length_all_the_same(space, M, X)
     assert space.dist(space.exp(M, step), X) < 1e-12 or space.dim > 2
 
 
-@pytest.mark.parametrize("together", [(0, 1), (0, 1, 2), (3, 4)])
-def test_the_frame_at_a_shape_with_coinciding_landmarks_is_no_accident_of_rounding(together):
-    """Rounding decides there over the phase of a component that is all but 0."""
-    space, rng = KendallPlanar(5), np.random.default_rng(3)
-    M = landmarks(space, 40, rng) / 7
-    M[:, together] = M[:, together[:1]]
-    v = rng.standard_normal((40, 6)) / 9
+@pytest.mark.parametrize("n", [5, 20])
+def test_the_frame_at_a_shape_is_no_accident_of_rounding(n):
+    """Not where the first component of the unit vector that stands for the shape is all but 0."""
+    space, rng = KendallPlanar(n), np.random.default_rng(0)
+    M = landmarks(space, 40, rng)
+    M -= M.mean(axis=1, keepdims=True)
+    M[:, 1] = M[:, 0] / (math.sqrt(n) + 1)
+    M[:, 2:] -= M.sum(axis=1, keepdims=True) / (n - 2)
+    M = 7 * np.exp(1j) * M + 3
+    v = rng.standard_normal((40, space.dim)) / 20
     X = space.exp(M, v)
-    one_by_one = np.array([space.log(m, x) for m, x in zip(M, X, strict=True)])
-    agree(space, one_by_one, v)
-    agree(space, space.log(M.reshape(2, 20, 5), X.reshape(2, 20, 5)).reshape(40, 6), v)
+    agree(space, np.array([space.log(m, x) for m, x in zip(M, X, strict=True)]), v)
+    agree(space, space.log(M, X), v)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
