@@ -19,6 +19,7 @@ from pyriemann.geometry.tangentspace import exp_map_riemann, log_map_riemann
 from scipy.optimize import minimize
 
 from spdlib import spaces
+from spdlib._parallel import by_blocks
 from spdlib.spaces import (
     AffineInvariant,
     Euclidean,
@@ -610,13 +611,26 @@ def test_points_and_steps_broadcast(name):
 @each_space
 def test_a_large_batch_is_what_its_parts_are(name):
     space, points, _ = SPACES[name]
-    rng, n = np.random.default_rng(0), 1000
+    rng, n = np.random.default_rng(0), 400
     M, X = points(space, n, rng), points(space, n, rng)
     many = np.tile(np.arange(n), 10)
     v = space.log(M, X)
     agree(space, space.log(M[many], X[many]), v[many])
     agree(space, space.dist(M[:, None], X[None, :10])[3], space.dist(M[3], X[:10]))
     same(space, space.exp(M[many], v[many]), X[many], 1e-7)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_blocks_of_a_batch_make_up_the_whole(size, threads):
+    def difference(x, y):
+        return x - y
+
+    rng = np.random.default_rng(0)
+    for left, right in [((), (5,)), ((7, 1), (4,)), ((1, 11), (2, 1)), ((6, 1, 2), (6, 9, 1))]:
+        x, y = rng.standard_normal((*left, 3)), rng.standard_normal((*right, 3))
+        made = by_blocks(difference, (x, y), (1, 1), np.empty(3), size, threads)
+        np.testing.assert_array_equal(made, x - y)
 
 
 @each_space
