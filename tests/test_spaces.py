@@ -736,6 +736,9 @@ REFUSED = {
     "infinite landmarks": (lambda: SHAPES.points([1, 1j, 0, math.inf]), r"X\[3\] is"),
     "a mean of nothing": (
         lambda: AFFINE.mean(np.eye(2), np.ones((0, 3)), 1e-9), r"y has shape \(0, 3\).* n ≥ 1"),
+    "a mean of points out of the floats": (
+        lambda: AFFINE.mean(np.eye(2), [[[1, 0, 0], [2, 0, 0]], [[1, 1, 0], [9e3, 0, 0]]], 1e-9),
+        r"step\[1, 1\] leads where float64"),
     "a mean to no tolerance": (
         lambda: AFFINE.mean(np.eye(2), np.ones((4, 3)), 0), "tolerance is 0; accepted are"),
     "a centre that is no point": (
@@ -750,6 +753,14 @@ def test_what_is_refused_is_named(name):
         call()
 
 
+@each_curved_space
+def test_no_data_sets_have_no_means_and_one_record_is_its_own(name):
+    space, points, _ = SPACES[name]
+    M, y = points(space, 1, np.random.default_rng(0))[0], 0.1 * unit(space) * np.ones(space.dim)
+    assert space.mean(M, np.ones((0, 5, space.dim)), 1e-9).shape == (0, space.dim)
+    agree(space, space.mean(M, y[None] / space.dim, 1e-12 * unit(space)), y / space.dim)
+
+
 def test_a_mean_that_is_not_reached_is_none(monkeypatch):
     monkeypatch.setattr(spaces, "STEPS", 9)
     with pytest.raises(ValueError, match="the descent .* after 9 steps; accepted is 1e-300"):
@@ -762,7 +773,8 @@ def test_what_a_space_contains():
         for space in (LogEuclidean(2), AFFINE):
             assert space.contains(np.stack([sound, bad])).tolist() == [True, False]
     assert Sphere(2).contains([POLE, 2 * POLE, np.nan * POLE]).tolist() == [True, False, False]
-    assert SHAPES.contains([SQUARE, np.ones(4), np.inf * SQUARE]).tolist() == [True, False, False]
+    shapes = [SQUARE, np.ones(4), [1, 0, 1j, np.inf]]
+    assert SHAPES.contains(shapes).tolist() == [True, False, False]
 
 
 @pytest.mark.parametrize("space, M, X", [
