@@ -315,9 +315,9 @@ class _Curved(_Space):
         if y.ndim < 2 or y.shape[-2] == 0:
             raise ValueError(f"y has shape {y.shape}; accepted is (..., n, {self.dim}) with n ≥ 1")
         flat = y.mean(axis=-2)  # the step to the mean, were the space flat
-        start, X = self._exp(M, flat), self._exp(self._among(M), y)
+        start, X = self._exp(M, flat), self._reached(self._exp(self._among(M), y))
         x, before = start.reshape(-1, *self.shape), self._carry(M, flat, flat)
-        X, before = X.reshape(len(x), -1, *self.shape), before.reshape(-1, self.dim)
+        X, before = X.reshape(-1, y.shape[-2], *self.shape), before.reshape(-1, self.dim)
         active, pace = np.arange(len(x)), None
         for _ in range(STEPS):
             steps = self._log(self._among(x[active]), X)

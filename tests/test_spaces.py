@@ -19,6 +19,7 @@ from pyriemann.geometry.tangentspace import exp_map_riemann, log_map_riemann
 from scipy.optimize import minimize
 
 from spdlib import spaces
+from spdlib._parallel import by_blocks
 from spdlib.spaces import (
     AffineInvariant,
     Euclidean,
@@ -220,7 +221,7 @@ def exp_and_log_are_inverse(space, p):
     assert p.v.shape == (p.n, space.dim)
     agree(space, space.log(p.M, space.exp(p.M, p.v)), p.v)
     same(space, space.exp(p.M, space.log(p.M, p.X)), p.X)
-    assert (length(space.log(p.M, p.M)) <= 1e-14 * unit(space)).all()
+    assert (length(space.log(p.M, p.M)) <= 1e-13 * unit(space)).all()
 
 
 def far_steps_are_found_again(space, p):
@@ -242,7 +243,7 @@ def the_distance_is_the_length_of_the_step(space, p):
 
 
 def the_distance_is_a_metric(space, p):
-    assert (space.dist(p.M, p.M) <= 1e-15 * unit(space)).all()
+    assert (space.dist(p.M, p.M) <= 1e-13 * unit(space)).all()
     assert (space.dist(p.M, p.X) > 1e-6 * unit(space)).all()
     agree(space, space.dist(p.M, p.X), space.dist(p.X, p.M))
     detour = space.dist(p.M, p.Y) + space.dist(p.Y, p.X)
@@ -593,29 +594,43 @@ def test_no_point_depends_on_the_frame(name):
 
 
 @each_space
-@pytest.mark.parametrize("at, steps", itertools.product([(), (1,), (4, 1)], [(), (3,), (4, 3)]))
-def test_points_and_steps_broadcast(name, at, steps):
+def test_points_and_steps_broadcast(name):
     space, points, _ = SPACES[name]
-    rng, both = np.random.default_rng(0), np.broadcast_shapes(at, steps)
-    M = points(space, math.prod(at), rng).reshape(*at, *space.shape)
-    v = 0.1 * unit(space) * rng.standard_normal((*steps, space.dim)) / space.dim
-    X = space.exp(M, v)
-    assert X.shape == (*both, *space.shape) and space.dist(M, X).shape == both
-    agree(space, space.log(M, X), np.broadcast_to(v, (*both, space.dim)))
-    assert space.transport(M, v, v).shape == (*both, space.dim)
-    assert space.log_volume(v).shape == steps and space.contains(X).shape == both
+    rng = np.random.default_rng(0)
+    for at, steps in itertools.product([(), (1,), (4, 1)], [(), (3,), (4, 3)]):
+        both = np.broadcast_shapes(at, steps)
+        M = points(space, math.prod(at), rng).reshape(*at, *space.shape)
+        v = 0.1 * unit(space) * rng.standard_normal((*steps, space.dim)) / space.dim
+        X = space.exp(M, v)
+        assert X.shape == (*both, *space.shape) and space.dist(M, X).shape == both
+        agree(space, space.log(M, X), np.broadcast_to(v, (*both, space.dim)))
+        assert space.transport(M, v, v).shape == (*both, space.dim)
+        assert space.log_volume(v).shape == steps and space.contains(X).shape == both
 
 
 @each_space
 def test_a_large_batch_is_what_its_parts_are(name):
     space, points, _ = SPACES[name]
-    rng, n = np.random.default_rng(0), 1000
+    rng, n = np.random.default_rng(0), 400
     M, X = points(space, n, rng), points(space, n, rng)
     many = np.tile(np.arange(n), 10)
     v = space.log(M, X)
     agree(space, space.log(M[many], X[many]), v[many])
     agree(space, space.dist(M[:, None], X[None, :10])[3], space.dist(M[3], X[:10]))
     same(space, space.exp(M[many], v[many]), X[many], 1e-7)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_blocks_of_a_batch_make_up_the_whole(size, threads):
+    def difference(x, y):
+        return x - y
+
+    rng = np.random.default_rng(0)
+    for left, right in [((), (5,)), ((7, 1), (4,)), ((1, 11), (2, 1)), ((6, 1, 2), (6, 9, 1))]:
+        x, y = rng.standard_normal((*left, 3)), rng.standard_normal((*right, 3))
+        made = by_blocks(difference, (x, y), (1, 1), np.empty(3), size, threads)
+        np.testing.assert_array_equal(made, x - y)
 
 
 @each_space
@@ -721,6 +736,9 @@ REFUSED = {
     "infinite landmarks": (lambda: SHAPES.points([1, 1j, 0, math.inf]), r"X\[3\] is"),
     "a mean of nothing": (
         lambda: AFFINE.mean(np.eye(2), np.ones((0, 3)), 1e-9), r"y has shape \(0, 3\).* n ≥ 1"),
+    "a mean of points out of the floats": (
+        lambda: AFFINE.mean(np.eye(2), [[[1, 0, 0], [2, 0, 0]], [[1, 1, 0], [9e3, 0, 0]]], 1e-9),
+        r"step\[1, 1\] leads where float64"),
     "a mean to no tolerance": (
         lambda: AFFINE.mean(np.eye(2), np.ones((4, 3)), 0), "tolerance is 0; accepted are"),
     "a centre that is no point": (
@@ -735,6 +753,14 @@ def test_what_is_refused_is_named(name):
         call()
 
 
+@each_curved_space
+def test_no_data_sets_have_no_means_and_one_record_is_its_own(name):
+    space, points, _ = SPACES[name]
+    M, y = points(space, 1, np.random.default_rng(0))[0], 0.1 * unit(space) * np.ones(space.dim)
+    assert space.mean(M, np.ones((0, 5, space.dim)), 1e-9).shape == (0, space.dim)
+    agree(space, space.mean(M, y[None] / space.dim, 1e-12 * unit(space)), y / space.dim)
+
+
 def test_a_mean_that_is_not_reached_is_none(monkeypatch):
     monkeypatch.setattr(spaces, "STEPS", 9)
     with pytest.raises(ValueError, match="the descent .* after 9 steps; accepted is 1e-300"):
@@ -747,7 +773,8 @@ def test_what_a_space_contains():
         for space in (LogEuclidean(2), AFFINE):
             assert space.contains(np.stack([sound, bad])).tolist() == [True, False]
     assert Sphere(2).contains([POLE, 2 * POLE, np.nan * POLE]).tolist() == [True, False, False]
-    assert SHAPES.contains([SQUARE, np.ones(4), np.inf * SQUARE]).tolist() == [True, False, False]
+    shapes = [SQUARE, np.ones(4), [1, 0, 1j, np.inf]]
+    assert SHAPES.contains(shapes).tolist() == [True, False, False]
 
 
 @pytest.mark.parametrize("space, M, X", [
@@ -761,17 +788,19 @@ def test_at_a_cut_point_there_is_a_step_of_full_length_all_the_same(space, M, X)
     assert space.dist(space.exp(M, step), X) < 1e-12 or space.dim > 2
 
 
-@pytest.mark.parametrize("together", [(0, 1), (0, 1, 2), (3, 4)])
-def test_the_frame_at_a_shape_with_coinciding_landmarks_is_no_accident_of_rounding(together):
-    """Rounding decides there over the phase of a component that is all but 0."""
-    space, rng = KendallPlanar(5), np.random.default_rng(3)
-    M = landmarks(space, 40, rng) / 7
-    M[:, together] = M[:, together[:1]]
-    v = rng.standard_normal((40, 6)) / 9
+@pytest.mark.parametrize("n", [5, 20])
+def test_the_frame_at_a_shape_is_no_accident_of_rounding(n):
+    """Not where the first component of the unit vector that stands for the shape is all but 0."""
+    space, rng = KendallPlanar(n), np.random.default_rng(0)
+    M = landmarks(space, 40, rng)
+    M -= M.mean(axis=1, keepdims=True)
+    M[:, 1] = M[:, 0] / (math.sqrt(n) + 1)
+    M[:, 2:] -= M.sum(axis=1, keepdims=True) / (n - 2)
+    M = 7 * np.exp(1j) * M + 3
+    v = rng.standard_normal((40, space.dim)) / 20
     X = space.exp(M, v)
-    one_by_one = np.array([space.log(m, x) for m, x in zip(M, X, strict=True)])
-    agree(space, one_by_one, v)
-    agree(space, space.log(M.reshape(2, 20, 5), X.reshape(2, 20, 5)).reshape(40, 6), v)
+    agree(space, np.array([space.log(m, x) for m, x in zip(M, X, strict=True)]), v)
+    agree(space, space.log(M, X), v)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
