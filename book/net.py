@@ -1,12 +1,15 @@
 """Record the net: `python book/net.py [BREAK …]` runs faults of spdlib through the chapters.
 
-The deliberate faults stand in breaks.toml. Each runs in every chapter that tests a claim and whose
-imports lead to the broken module, and net.json takes down which claims caught it and how. A run
-carries a key, made of the fault, the code of the chapter and the modules that this imports. What is
-on record under its present key does not run again, so a call that was killed is taken up where it
-ended. Nothing in the file depends on the time or the machine.
+The deliberate faults stand in breaks.toml. Each runs in every chapter that tests a claim and would
+execute it, and net.json takes down which claims caught it and how. What a chapter executes is its
+footprint: the functions of spdlib that it calls, directly or not, recorded beside the runs. A run
+carries a key, made of the fault, the code of the chapter, the functions of its footprint, and what
+stands outside of functions in the modules that it imports; docstrings and comments do not count.
+What is on record under its present key does not run again, so a call that was killed is taken up
+where it ended. Nothing in the file depends on the time or the machine.
 """
 
+import ast
 import functools
 import hashlib
 import json
@@ -29,6 +32,7 @@ from spdlib.ledger import ID
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BREAKS, RECORD = ROOT / "book/breaks.toml", ROOT / "book/net.json"
+TRACER = ROOT / "book/_trace"  # its sitecustomize notes which functions of spdlib are called
 OWN = ("Inconclusive", "VerdictDiffers", "ClaimError")  # exceptions by which a claim catches
 STANDING = re.compile(r"(?P<name>.+?): (?P<word>survives|undecided|rejected), ")
 
@@ -63,13 +67,94 @@ def content(chapter):
     return code(chapter), modules(chapter)
 
 
-def key(fault, chapter):
-    """Digest of what a run depends on: the fault, the chapter's code, the modules it imports."""
-    cells, imported = content(chapter)
-    parts = [fault["module"], fault["old"], fault["new"], cells]
-    for module in sorted(imported):
-        parts.append((ROOT / f"spdlib/{module}.py").read_text(encoding="utf-8"))
+@functools.cache
+def parts(module):
+    """A module's text outside of functions, and its functions and methods by qualified name.
+
+    These are triples: first line, last line, and text. No text has docstrings or comments.
+    """
+    tree = ast.parse((ROOT / f"spdlib/{module}.py").read_text(encoding="utf-8"))
+    functions = {}
+
+    def strip(node, path):
+        if ast.get_docstring(node, clean=False) is not None:
+            node.body[0] = ast.copy_location(ast.Pass(), node.body[0])
+        inner = [child for child in node.body if hasattr(child, "name")]
+        for child in inner:
+            strip(child, [*path, child.name])
+            if isinstance(child, ast.FunctionDef) and not isinstance(node, ast.FunctionDef):
+                first = min([child.lineno] + [mark.lineno for mark in child.decorator_list])
+                functions[".".join([*path, child.name])] = first, child.end_lineno, child
+                node.body[node.body.index(child)] = ast.copy_location(ast.Pass(), child)
+
+    strip(tree, [])
+    texts = {name: (first, last, ast.unparse(node))
+             for name, (first, last, node) in functions.items()}
+    return ast.unparse(tree), texts
+
+
+def stands_in(fault):
+    """The functions of the broken module in which the fault stands; None for outside of them."""
+    text = (ROOT / f"spdlib/{fault['module']}.py").read_text(encoding="utf-8")
+    start = text.index(fault["old"])
+    lead = len(fault["old"]) - len(fault["old"].lstrip())
+    lines = range(text.count("\n", 0, start + lead) + 1,
+                  text.count("\n", 0, start + len(fault["old"].rstrip())) + 2)
+    _, functions = parts(fault["module"])
+    spans = {name: range(first, last + 1) for name, (first, last, _) in functions.items()}
+    places = [next((name for name, span in spans.items() if line in span), None) for line in lines]
+    return set(places)
+
+
+def digest(*parts):
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def called(chapter, footprint):
+    """What the outputs of a chapter depend on: its code, and texts of the modules it imports.
+
+    None where a function of the footprint is no longer there.
+    """
+    cells, imported = content(chapter)
+    texts = [cells]
+    for module in sorted(imported):
+        outside, functions = parts(module)
+        texts.append(outside)
+        for name in footprint.get(module, ()):
+            if name not in functions:
+                return None
+            texts.append(functions[name][2])
+    return texts
+
+
+def key(fault, chapter):
+    """Digest of what a run depends on: the fault, and what the chapter calls."""
+    footprint = read_record("footprints").get(topic(chapter), {}).get("functions", {})
+    return digest(fault["module"], fault["old"], fault["new"], *called(chapter, footprint) or ())
+
+
+def trace(chapter):
+    """The footprint of a chapter: a dict from modules to the names of functions that it calls."""
+    with tempfile.TemporaryDirectory() as folder:
+        notes = pathlib.Path(folder, "notes")
+        paths = os.pathsep.join([str(TRACER), *filter(None, [os.environ.get("PYTHONPATH")])])
+        env = {"PYTHONPATH": paths, "SPDLIB_FOOTPRINT": str(notes), "PYTHONDONTWRITEBYTECODE": "1"}
+        executed = execute(chapter, book=ROOT / "book", env=env)
+        if errors := outcome(executed):
+            raise RuntimeError(f"{chapter.stem} does not run without a fault: {errors}")
+        lines = set(notes.read_text(encoding="utf-8").splitlines())
+    footprint = {}
+    for module, name in sorted(line.split(" ") for line in lines):
+        if module in content(chapter)[1] and name in parts(module)[1]:
+            footprint.setdefault(module, []).append(name)
+    return footprint
+
+
+def traced(chapter):
+    """Whether the footprint on record is that of the chapter as it stands."""
+    known = read_record("footprints").get(topic(chapter))
+    texts = known and called(chapter, known["functions"])
+    return texts is not None and digest(*texts) == known["key"]
 
 
 def run(name, fault, chapter, until=None):
@@ -124,10 +209,21 @@ def how(error):
     return "candidates too close" if " apart, " in message else "inconclusive"
 
 
+def claiming():
+    """The chapters that test a claim: their paths."""
+    return [chapter for chapter in chapters() if "with claim(" in content(chapter)[0]]
+
+
 def reached(fault):
-    """The chapters that test a claim and whose imports lead to the broken module: their paths."""
-    return [chapter for chapter in chapters()
-            if "with claim(" in content(chapter)[0] and fault["module"] in content(chapter)[1]]
+    """The chapters that test a claim and execute the fault, by their footprints: their paths."""
+    module, places = fault["module"], stands_in(fault)
+
+    def executes(chapter):
+        footprint = read_record("footprints").get(topic(chapter), {}).get("functions", {})
+        return None in places or not places.isdisjoint(footprint.get(module, ()))
+
+    return [chapter for chapter in claiming()
+            if module in content(chapter)[1] and executes(chapter)]
 
 
 def topic(chapter):
@@ -135,22 +231,52 @@ def topic(chapter):
     return chapter.stem.partition("_")[2]
 
 
-def read_record():
-    """What has been recorded: a dict from the name of a break to its fault and its runs."""
-    return json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+def read_record(part="breaks"):
+    """What has been recorded: a dict from the name of a break to its fault and its runs.
+
+    Or, with "footprints", one from the topic of a chapter to what it calls, and the key of that.
+    """
+    return parsed(RECORD, RECORD.stat().st_mtime_ns)[part] if RECORD.exists() else {}
 
 
-def write_record(breaks, runs):
-    """Write what is known of the breaks on the list, in its order and that of the chapters."""
-    record = {}
-    for name, fault in breaks.items():
-        order = [topic(chapter) for chapter in reached(fault)]
-        known = {stem: runs[name, stem] for stem in order if (name, stem) in runs}
-        record[name] = {part: fault[part] for part in ("module", "old", "new")} | {"runs": known}
+@functools.lru_cache(1)
+def parsed(path, changed):
+    """The content of a file, as it is since it was changed last."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def write_record(footprints, breaks):
+    """Write both parts of the record."""
+    record = {"footprints": footprints, "breaks": breaks}
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     unfinished = RECORD.with_suffix(".tmp")
     unfinished.write_text(text, encoding="utf-8")
     unfinished.replace(RECORD)  # whole at every moment, whenever this is killed
+
+
+def recorded_runs(breaks, reach, runs):
+    """The part of the record that has the runs, in the order of the list and of the chapters."""
+    record = {}
+    for name, fault in breaks.items():
+        order = [topic(chapter) for chapter in reach[name]]
+        known = {stem: runs[name, stem] for stem in order if (name, stem) in runs}
+        record[name] = {part: fault[part] for part in ("module", "old", "new")} | {"runs": known}
+    return record
+
+
+def take_footprints(pool):
+    """Trace the chapters that have changed since they were traced last."""
+    footprints = {topic(chapter): read_record("footprints").get(topic(chapter))
+                  for chapter in claiming()}
+    jobs = {pool.submit(trace, chapter): chapter for chapter in claiming() if not traced(chapter)}
+    for job in as_completed(jobs):
+        chapter, functions = jobs[job], job.result()
+        entry = {"key": digest(*called(chapter, functions)), "functions": functions}
+        footprints[topic(chapter)] = entry
+        known = {stem: footprint for stem, footprint in footprints.items() if footprint}
+        write_record(known, read_record())
+        count = sum(map(len, functions.values()))
+        print(f"{chapter.stem} calls {count} functions of spdlib", flush=True)
 
 
 def main(names=()):
@@ -160,25 +286,29 @@ def main(names=()):
         sys.exit(f"BREAK is {unknown.pop()!r}; accepted are the names in {BREAKS.name}")
     for name, fault in breaks.items():
         broken_source(name, fault)
-    recorded = read_record()
-    runs = {(name, stem): run for name in recorded for stem, run in recorded[name]["runs"].items()}
-    keys = {(name, chapter): key(breaks[name], chapter)
-            for name in names or breaks for chapter in reached(breaks[name])}
-    todo = [(name, chapter) for (name, chapter), present in keys.items()
-            if runs.get((name, topic(chapter)), {}).get("key") != present]
-    print(f"{len(todo)} of {len(keys)} runs; the others are on record", flush=True)
-    write_record(breaks, runs)
-    start = time.monotonic()
     pool = ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"),
                                signal.signal, (signal.SIGINT, signal.SIG_DFL))
     try:
+        take_footprints(pool)
+        recorded = read_record()
+        runs = {(name, stem): run
+                for name in recorded for stem, run in recorded[name]["runs"].items()}
+        reach = {name: reached(fault) for name, fault in breaks.items()}
+        keys = {(name, chapter): key(breaks[name], chapter)
+                for name in names or breaks for chapter in reach[name]}
+        todo = [(name, chapter) for (name, chapter), present in keys.items()
+                if runs.get((name, topic(chapter)), {}).get("key") != present]
+        print(f"{len(todo)} of {len(keys)} runs; the others are on record", flush=True)
+        footprints = read_record("footprints")
+        write_record(footprints, recorded_runs(breaks, reach, runs))
+        start = time.monotonic()
         jobs = {pool.submit(run, name, breaks[name], chapter): (name, chapter)
                 for name, chapter in todo}
         for done, job in enumerate(as_completed(jobs), 1):
             name, chapter = jobs[job]
             found, seconds = job.result()
             runs[name, topic(chapter)] = {"key": keys[name, chapter]} | found
-            write_record(breaks, runs)
+            write_record(footprints, recorded_runs(breaks, reach, runs))
             left = (time.monotonic() - start) / done * (len(todo) - done) / 60
             caught = ", ".join(found.get("caught", ())) or "no claim"
             print(f"{done:4} of {len(todo)}  {seconds:4.0f} s, {left:4.0f} min left  "

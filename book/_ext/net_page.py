@@ -91,7 +91,8 @@ def fill(app, page, source):
     if page != PAGE:
         return
     book = pathlib.Path(app.srcdir) / "book"
-    record, rows = json.loads((book / "net.json").read_text(encoding="utf-8")), ledger(book)
+    record = json.loads((book / "net.json").read_text(encoding="utf-8"))["breaks"]
+    rows = ledger(book)
     parts = {
         "totals": totals(record, rows),
         "breaks": "\n".join(by_module(record)),
