@@ -29,7 +29,7 @@ def test_a_break_is_a_change_of_a_text_that_stands_once(name):
 
 
 @each_break
-def test_a_break_names_a_claim_whose_chapter_imports_the_module(name):
+def test_a_break_names_a_claim_whose_chapter_executes_it(name):
     assert set(BREAKS[name]) == {"module", "old", "new", "claim"}
     assert TESTED[BREAKS[name]["claim"]] in net.reached(BREAKS[name])
 
@@ -111,8 +111,11 @@ def recorder(tmp_path, monkeypatch):
     path = tmp_path / "breaks.toml"
     entry = "\n".join(f"{part} = {json.dumps(text)}" for part, text in BREAKS[name].items())
     path.write_text(f"[{json.dumps(name, ensure_ascii=False)}]\n{entry}\n", encoding="utf-8")
+    footprints = net.read_record("footprints")
     monkeypatch.setattr(net, "BREAKS", path)
     monkeypatch.setattr(net, "RECORD", tmp_path / "net.json")
+    monkeypatch.setattr(net, "take_footprints", lambda pool: None)
+    net.write_record(footprints, {})
     monkeypatch.setattr(net, "ProcessPoolExecutor", lambda *options: ThreadPoolExecutor(1))
     return name
 
@@ -152,6 +155,81 @@ def test_a_run_has_another_key_once_the_break_the_chapter_or_a_module_changes(mo
         assert before != net.key(fault, first)
 
 
+MODULE = '''
+"""A module."""
+LIMIT = 1
+
+
+def one():
+    """What it does."""
+    return 1  # why
+
+
+class Two:
+    """A class."""
+
+    size = 2
+
+    @property
+    def half(self):
+        def inner():
+            return 1
+
+        return inner()
+'''
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Makes the module of that text the only one of spdlib, and takes another text for it."""
+    (tmp_path / "spdlib").mkdir()
+    monkeypatch.setattr(net, "ROOT", tmp_path)
+
+    def write(text):
+        (tmp_path / "spdlib/module.py").write_text(text, encoding="utf-8")
+        net.parts.cache_clear()
+
+    write(MODULE)
+    yield write
+    net.parts.cache_clear()
+
+
+def test_what_a_chapter_depends_on_is_what_it_calls(module, monkeypatch):
+    monkeypatch.setattr(net, "content", lambda chapter: ("code", {"module"}))
+
+    def called(text):
+        module(text)
+        return net.called(None, {"module": ["Two.half"]})
+
+    before = called(MODULE)
+    for same in (("What it does.", "Other words."), ("  # why", ""), ("A class.", "Words."),
+                 ("return 1  #", "return 3  #")):
+        assert called(MODULE.replace(*same)) == before
+    for other in (("LIMIT = 1", "LIMIT = 2"), ("size = 2", "size = 3"), ("@property", "@cache"),
+                  ("        return 1", "        return 2")):
+        assert called(MODULE.replace(*other)) != before
+    assert called(MODULE.replace("def half", "def third")) is None
+
+
+def test_a_fault_stands_in_the_functions_that_its_lines_belong_to(module):
+    for old, places in (("return 1  # why", {"one"}), ("            return 1", {"Two.half"}),
+                        ("@property", {"Two.half"}), ("LIMIT", {None}), ("size = 2", {None}),
+                        ("\n    return 1  # why\n", {"one"}),
+                        ("return 1  # why\n\n\nclass Two", {"one", None})):
+        assert net.stands_in({"module": "module", "old": old}) == places
+
+
+def test_the_tracer_notes_what_is_called_and_nothing_else(tmp_path):
+    notes = tmp_path / "notes"
+    program = ("import threading, spdlib.spd as s; s.logm([[1.0]]); "
+               "t = threading.Thread(target=s.vecd, args=([[1.0]],)); t.start(); t.join()")
+    environment = os.environ | {"SPDLIB_FOOTPRINT": str(notes), "PYTHONPATH": os.pathsep.join(
+        [str(net.TRACER), str(ROOT)])}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    lines = notes.read_text(encoding="utf-8").splitlines()
+    assert {"spd logm", "spd vecd", "_checks array"} <= set(lines) and "spd expm" not in lines
+
+
 RECORD = net.read_record()
 UNFINISHED = "`make breaks` has not been run to its end since the list of breaks changed"
 
@@ -171,7 +249,11 @@ def test_the_record_says_that_each_break_is_caught_by_its_claim():
     assert loose == [], UNFINISHED
 
 
-def test_the_record_has_a_run_for_each_chapter_that_imports_the_module():
+def test_the_record_has_the_footprints_of_the_chapters_as_they_stand():
+    assert [chapter.stem for chapter in net.claiming() if not net.traced(chapter)] == [], UNFINISHED
+
+
+def test_the_record_has_a_run_for_each_chapter_that_executes_the_fault():
     for name, entry in RECORD.items():
         expected = [net.topic(chapter) for chapter in net.reached(BREAKS[name])]
         assert list(entry["runs"]) == expected, f"{name}: {UNFINISHED}"
