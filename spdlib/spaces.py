@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 from scipy.linalg import helmert
+from scipy.linalg.lapack import dgejsv
 
 from ._checks import at, complex_finite, finite, first, integer, positive
 from .spd import (
@@ -65,6 +66,10 @@ class _Flat:
     def mean(self, M, y, tolerance=0):
         """Step from `M` to the Fréchet mean of the points to which the steps `y` lead: exact."""
         return y.sum(axis=-2) / y.shape[-2]
+
+    def chart(self, M, *steps):
+        """Coordinates at `M` of the point to which the steps lead from it: their sum."""
+        return sum(steps)
 
     def within_reach(self, M, v):
         """The step `v`, or the part of it after which float64 holds the point: here all of it."""
@@ -264,6 +269,18 @@ class _Curved:
         raise ValueError(f"the descent to the mean stands at a gradient of {size.max():.6g} after "
                          f"{STEPS} steps; accepted is {tolerance:.6g}")
 
+    def chart(self, M, *steps):
+        """Coordinates at `M` of the point to which the steps lead from it, one after the other.
+
+        They are there for all steps, also where the point is a cut point, or beyond float64.
+        """
+        M = self.points(M, "M")
+        return self._log(M, self.exp(M, *steps))
+
+    def sees(self, M, X):
+        """Which arrays are points of the space with coordinates at `M`, booleans of shape (...)."""
+        return self.contains(X)
+
     def within_reach(self, M, v):
         """The step `v`, or the part of it after which float64 holds the point: here all of it."""
         return v
@@ -314,6 +331,46 @@ class AffineInvariant(_Matrices, _Curved):
         i, j = np.triu_indices(self.k, 1)
         t = np.abs(eigenvalues[..., j] - eigenvalues[..., i]) / 2
         return log_sinhc(t).sum(axis=-1)
+
+    def chart(self, M, u, v):
+        """Coordinates at `M` of the point to which the steps `u` and `v` lead from it.
+
+        With A Aᵀ = exp U, that is the logarithm of A exp(V) Aᵀ: by the singular values of
+        A Q exp(Λ/2), V = Q Λ Qᵀ, where they are far apart by Jacobi's method, to which columns of
+        any size are equal. From e^1400 on a ratio of eigenvalues is no float, and counts as that.
+        """
+        A = np.linalg.cholesky(expm(invvecd(u)))
+        eigenvalues, Q = np.linalg.eigh(invvecd(v))
+        top = eigenvalues[..., -1:]
+        columns = A @ Q * np.exp(np.maximum(eigenvalues - top, -1400) / 2)[..., None, :]
+        W, s, _ = np.linalg.svd(columns)
+        for i in map(tuple, np.argwhere(s[..., 0] > 1e4 * s[..., -1])):
+            s[i], W[i] = _jacobi(columns[i])
+        logarithm = (W * (top + 2 * np.log(s))[..., None, :]) @ np.swapaxes(W, -2, -1)
+        return vecd(logarithm / 2 + np.swapaxes(logarithm, -2, -1) / 2)
+
+    def sees(self, M, X):
+        """Which matrices are SPD, and are so to a float64 that measures them by `M`."""
+        sound = self.contains(X)
+        X = np.where(sound[..., None, None], np.asarray(X, float), np.eye(self.k))
+        L = np.linalg.inv(np.linalg.cholesky(self.points(M, "M")))
+        with np.errstate(all="ignore"):
+            return sound & is_spd(_congruent(L, X))
+
+    def within_reach(self, M, v):
+        """The steps `v`, shape (..., dim), or the parts after which float64 holds the points.
+
+        Along a step neither the logarithm of the largest eigenvalue nor the spread of all grows
+        faster than that of the step itself.
+        """
+        ends = np.log(np.linalg.eigvalsh(self.points(M, "M")))[[0, -1]]
+        low, high = np.linalg.eigvalsh(invvecd(v))[..., [0, -1]].T
+        here = np.array([ends[1], -ends[0], ends[1] - ends[0]])
+        most = np.array([LOG_MAX, -LOG_MIN, widest_spread(self.k)]) - 1e-9  # more than rounding
+        growth = np.stack([high, -low, high - low], axis=-1)
+        room = np.maximum(most - here, 0)
+        share = np.where(growth > room, room / np.where(growth > room, growth, 1), 1)
+        return v * share.min(axis=-1)[..., None]
 
     def _log(self, M, X):
         L = np.linalg.inv(np.linalg.cholesky(M))
@@ -558,6 +615,14 @@ def log_sinhc(t):
     t = np.asarray(t)
     positive = np.where(t > 0, t, 1)
     return np.where(t > 0, t + np.log(-np.expm1(-2 * positive) / (2 * positive)), 0)
+
+
+def _jacobi(A):
+    """Singular values of a matrix, and the vectors on its left; small ones to as many digits."""
+    s, W, _, scale, _, info = dgejsv(A, joba=0, jobv=3, jobr=0, jobt=1, jobp=1)
+    if info:
+        raise ValueError(f"the singular values of {A!r} were not found")
+    return s * scale[0] / scale[1], W
 
 
 def _congruent(A, X):
