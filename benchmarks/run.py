@@ -39,7 +39,7 @@ from pyriemann.geometry.tangentspace import exp_map_riemann, log_map_riemann  # 
 
 from spdlib.descriptors import covariance_descriptors  # noqa: E402
 from spdlib.mechanisms import RiemannianLaplace  # noqa: E402
-from spdlib.sampling import metropolis  # noqa: E402
+from spdlib.sampling import effective_sample_size, laplace_steps, metropolis  # noqa: E402
 from spdlib.spaces import AffineInvariant, KendallPlanar, Sphere  # noqa: E402
 from spdlib.spd import invvecd, mean_logeuclid, random_spd  # noqa: E402
 
@@ -49,6 +49,7 @@ SIZES = [(500, 30), (20_000, 11), (20_000, 9), (50_000, 3), (100_000, 2)]
 RUNS, CALLS = 5, 20
 K, BURN_IN, TIMED = 30, 50_000, 200
 SETS, RECORDS, TOLERANCE = 1000, 50, 1e-9
+BATCH, CHAINS, STEPS = 10_000, 500, 400
 
 
 def run_by_run(*functions):
@@ -250,6 +251,37 @@ def frechet_means():
                           times, strict=True):
         ratios = ", ".join(f"{ratio:.0f}" for ratio in time / times[0])
         yield name, f"{np.median(time):.3f} s", f"**{ratios}**"
+def geodesic_walk(space, scale, M, rng):
+    """Seconds for one effective draw by the walk of Reimherr et al., A.5, and its acceptance.
+
+    It counts rejections, as it has to, and starts where it should end: no burn-in is paid for.
+    """
+    states = []
+
+    def propose(X, rng):
+        z = rng.standard_normal((len(X), space.dim + 1))
+        return space.exp(X, scale * (z / np.linalg.norm(z, axis=-1, keepdims=True))[:, :-1])
+
+    start = space.exp(M, laplace_steps(space, scale, CHAINS, rng))
+    begin = timeit.default_timer()
+    acceptance = metropolis(lambda X: -space.dist(M, X) / scale, propose, start, STEPS, rng,
+                            lambda X: states.append(X.copy()))[1]
+    seconds = timeit.default_timer() - begin
+    return seconds / effective_sample_size(space.dist(M, np.array(states))), acceptance.mean()
+
+
+def curved_laplace():
+    """Rows of the table of Laplace draws on curved spaces."""
+    rng = np.random.default_rng(0)
+    for space, scale, M in ((Sphere(2), 0.2, np.array([0.0, 0.0, 1.0])),
+                            (AffineInvariant(2), 0.4, np.eye(2)),
+                            (AffineInvariant(3), 0.4, np.eye(3))):
+        with threadpool_limits(1):
+            exact = np.median(run_by_run(partial(laplace_steps, space, scale, BATCH, rng)))
+            chain, acceptance = geodesic_walk(space, scale, M, rng)
+        exact /= BATCH
+        yield (f"`{space!r}`", scale, f"{exact * 1e6:.2f}", f"{chain * 1e6:,.0f}",
+               f"{acceptance:.2f}", f"**{chain / exact:,.0f}**")
 
 
 def table(caption, header, rows):
@@ -291,6 +323,9 @@ def main():
              table(f"Fréchet means of {SETS:,} sets of {RECORDS} matrices of size 2, to a gradient "
                    "of 10⁻⁹", ["way", "time", f"of spdlib's, in each of {RUNS} runs"],
                    frechet_means())]
+             table(f"Laplace on curved spaces, {BATCH:,} draws at once, µs a draw",
+                   ["space", "scale", "exact, `laplace_steps`", "walk, one effective draw",
+                    "its acceptance", "walk / exact"], curved_laplace())]
     begin, end = MARKERS
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
     _, _, after = rest.partition(end)

@@ -12,17 +12,18 @@ from numpy.polynomial import Chebyshev
 from numpy.polynomial.legendre import leggauss
 from scipy.special import logsumexp, xlogy
 
-from ._checks import HUGE, at, finite, first, generator, integer, number, positive, real
-from .spaces import AffineInvariant, log_sinhc
-from .spd import vecd
+from ._checks import EPS, at, finite, first, generator, integer, number, positive, real
+from .spaces import AffineInvariant, KendallPlanar, Sphere, log_sinhc
 
-SMALL = 1e-100  # no scale and no radius on a curved space may be smaller: its cube is a float
+LEAST, MOST = 1e-100, 1e100  # scales and radii whose squares and quotients are floats
 BATCH = 2**20  # so many numbers has a batch of proposals at most, or memory would go
-HOPELESS = 1e-6  # share of proposals below which nothing is drawn
+PILOT = 256  # proposals from which the share that is accepted is estimated
+HOPELESS = 1e-6  # share below which nothing is drawn
 NATS = 40.0  # what is less likely than the likeliest by more than e^40 is not resolved
 CELLS = 512  # of the hat over what is
-DEGREE = 255  # of the polynomial that stands for a radial density
-SLACK = 1e-9  # more than rounding: what is above the density stays above it
+DEGREE = 127  # of the polynomial that stands for a radial density
+BISECTIONS = 52  # of its interval, for a quantile
+SLACK = 1e-9  # more than rounding: what covers the density goes on covering it
 MOST_K = 4  # up to which size the volume is averaged over all directions
 
 
@@ -74,8 +75,8 @@ def laplace_steps(space, scale, shape=(), rng=None, within=None):
     Raises
     ------
     ValueError
-        Where the law does not exist, or fewer than one proposal in a million would be accepted.
-        Nothing was drawn then.
+        Where the law does not exist, or not one proposal in a million would be accepted. Nothing
+        was drawn then.
     """
     scale, shape, rng = positive(scale, "scale"), _shape(shape), generator(rng)
     boundless = within is None and math.isinf(space.injectivity_radius)
@@ -90,8 +91,7 @@ def ball_steps(space, radius, shape=(), rng=None):
     An array of shape `(*shape, dim)`; `rng` is a `numpy.random.Generator` or a seed. ValueError as
     in `laplace_steps`, whose law within the ball this is for an infinite scale.
     """
-    radius = number(radius, "radius", SMALL, HUGE, f"numbers from {SMALL:g}")
-    radius = min(radius, space.injectivity_radius)
+    radius = min(_size(radius, "radius"), space.injectivity_radius)
     return _draw(space, 0.0, radius, _shape(shape), generator(rng))
 
 
@@ -104,15 +104,17 @@ def radial_law(space, scale, within=None):
     if isinstance(space, AffineInvariant):
         integer(space.k, "k", 1, MOST_K)
     rate, radius = _law(space, scale, within)
-    log_density = _radial_density(space, rate)
-    return RadialLaw(log_density, *_support(space, log_density, rate, radius))
+    volume = _mean_volume(space.k) if _growth(space) > 0 else _volume_bound(space)
+    log_density = _radial_density(space, rate, volume)
+    return RadialLaw(log_density, *_support(log_density, space, rate, radius))
 
 
 class RadialLaw:
     """A law on [low, high] by the logarithm of a density, known up to a constant.
 
-    What a frozen law of SciPy does: `pdf`, `cdf`, `ppf`, `moment`, `mean`, to ten digits. The
-    density is analytic, so a polynomial through its values at Chebyshev's nodes stands for it.
+    What a frozen law of SciPy does: `pdf`, `cdf`, `ppf`, `moment`, `mean`, to ten digits of the
+    density given. That is analytic, so a polynomial through its values at Chebyshev's nodes stands
+    for it.
     """
 
     def __init__(self, log_density, low, high):
@@ -135,7 +137,9 @@ class RadialLaw:
 
     def cdf(self, x):
         """Probability of being at most `x`."""
-        return self._integral(np.clip(real(x, "x"), self.low, self.high)).clip(0, 1)[()]
+        x = real(x, "x")
+        inside = self._integral(np.clip(x, self.low, self.high)).clip(0, 1)
+        return np.where(x <= self.low, 0.0, np.where(x >= self.high, 1.0, inside))[()]
 
     def ppf(self, q):
         """The quantiles at `q`, from 0 to 1."""
@@ -143,16 +147,12 @@ class RadialLaw:
         if (bad := (q < 0) | (q > 1)).any():
             index = first(bad)
             raise ValueError(f"q{at(index)} is {q[index]}; accepted are numbers from 0 to 1")
-        grid = np.linspace(self.low, self.high, 8 * DEGREE)
-        levels = np.maximum.accumulate(self.cdf(grid))
-        cell = np.clip(np.searchsorted(levels, q), 1, len(grid) - 1)
-        below, above = grid[cell - 1], grid[cell]
-        x = np.interp(q, levels, grid)
-        for _ in range(4):  # Newton's steps, which the cell confines
-            density = self.pdf(x)
-            step = np.divide(self.cdf(x) - q, density, where=density > 0, out=np.zeros_like(x))
-            x = np.clip(x - step, below, above)
-        return x[()]
+        below, above = np.full(q.shape, self.low), np.full(q.shape, self.high)
+        for _ in range(BISECTIONS):
+            middle = (below + above) / 2
+            less = self.cdf(middle) < q
+            below, above = np.where(less, middle, below), np.where(less, above, middle)
+        return ((below + above) / 2)[()]
 
     def moment(self, m):
         """Mean of the `m`-th power."""
@@ -170,63 +170,110 @@ def _gauss(n):
 
 def _shape(shape):
     """A shape as a list of ints."""
-    return [integer(m, "shape", 0) for m in np.atleast_1d(shape)]
+    shape = shape if isinstance(shape, (tuple, list)) else [shape]
+    return [integer(m, "shape", 0) for m in shape]
 
 
 def _growth(space):
-    """The smallest β with log_volume(v) ≤ β‖v‖ for all v.
-
-    Where no curvature is negative it is 0. On `AffineInvariant(k)` it is the norm of
-    a = ((k - 1)/2, …, -(k - 1)/2): see `_matrix_proposals`.
-    """
+    """The smallest β with log_volume(v) ≤ β‖v‖ for all v: see `_volume_bound`."""
     if isinstance(space, AffineInvariant):
         return math.sqrt(space.k * (space.k**2 - 1) / 12)
-    if space.curvature[0] < 0:
-        raise ValueError(f"space is {space!r}; accepted are AffineInvariant and spaces of "
-                         "curvature ≥ 0")
-    return 0.0
+    if space.flat or isinstance(space, (Sphere, KendallPlanar)):
+        return 0.0
+    raise ValueError(f"space is {space!r}; accepted are those of spdlib.spaces")
 
 
 def _law(space, scale, within):
-    """Rate and radius of the law with density exp(-rate ‖v‖ + log_volume(v)) for ‖v‖ ≤ radius."""
-    scale = number(scale, "scale", SMALL, HUGE, f"numbers from {SMALL:g}", also=math.inf)
+    """Rate and radius of the law with density exp(-rate ‖v‖ + log_volume(v)) for ‖v‖ < radius."""
+    scale = _size(scale, "scale", also=math.inf)
     if within is None:
         threshold = laplace_threshold(space)
         if math.isinf(space.injectivity_radius) and not scale < threshold:
             raise ValueError(f"scale is {scale!r}; accepted are those below {threshold:.6g}, from "
-                             f"which on the Laplace law has no finite integral over {space!r}, "
-                             "except within a ball")
+                             f"which on exp(-distance/scale) has no finite integral over {space!r}"
+                             ", except within a ball")
         return 1 / scale, space.injectivity_radius
-    within = number(within, "within", SMALL, HUGE, f"numbers from {SMALL:g}")
-    return 1 / scale, min(within, space.injectivity_radius)
+    return 1 / scale, min(_size(within, "within"), space.injectivity_radius)
+
+
+def _size(value, name, also=None):
+    """`value` as a float whose square and quotients are floats."""
+    return number(value, name, LEAST, MOST, f"numbers from {LEAST:g} to {MOST:g}", also)
 
 
 def _draw(space, rate, radius, shape, rng):
-    """Steps of the law that `_law` describes, shape `(*shape, dim)`."""
-    make = _matrix_proposals if _growth(space) > 0 else _radial_proposals
-    propose, most = make(space, rate, radius), max(BATCH // space.dim, 1)
+    """Steps of the law that `_law` describes, shape `(*shape, dim)`: one sampler for all spaces.
+
+    A length from the density with the bound on the volume in place of the volume, a uniform
+    direction, and acceptance with the ratio of the two. What share is accepted is estimated before
+    the draw, from numbers of its own.
+    """
+    bound = _volume_bound(space)
+    lengths = _log_concave(_radial_density(space, rate, bound), space, rate, radius)
+
+    def propose(m, rng):
+        rho = lengths(m, rng)
+        z = rng.standard_normal((len(rho), space.dim))
+        v = z * (rho / np.linalg.norm(z, axis=-1))[:, None]
+        return v, bound(rho) - space.log_volume(v)
+
+    share = np.exp(-propose(PILOT, np.random.default_rng(0))[1]).mean()
+    if share < HOPELESS:
+        scale = 1 / rate if rate > 0 else math.inf
+        raise ValueError(f"the share of proposals to accept is {share:.1g} for scale {scale:.6g} "
+                         f"within {radius:.6g} on {space!r}; accepted are shares from "
+                         f"{HOPELESS:g}, which smaller scales and radii have")
+    most = max(BATCH // space.dim, 1)
     kept, missing, tried, accepted = [np.empty((0, space.dim))], math.prod(shape), 1, 1
     while missing > 0:
         m = min(int(1.1 * missing * tried / accepted) + 16, most)
-        v = propose(m, rng)
+        v, loss = propose(m, rng)
+        v = v[rng.standard_exponential(len(v)) > loss]
         kept.append(v[:missing])
         missing, tried, accepted = missing - len(kept[-1]), tried + m, accepted + len(v)
     return np.concatenate(kept).reshape(*shape, space.dim)
 
 
-def _radial_density(space, rate):
-    """Logarithm of the density of the length of a step, up to a constant, as a function."""
-    mean_volume = _mean_volume(space.k) if _growth(space) > 0 else _volume_at_length(space)
-    return lambda rho: xlogy(space.dim - 1, rho) - rate * rho + mean_volume(rho)
+def _volume_bound(space):
+    """A function of the length of steps that `log_volume` nowhere exceeds.
+
+    On spheres and on shapes the volume depends on the length alone: it is `log_volume` itself. On
+    `AffineInvariant(k)` it is J = ∏ s(t_ij), s(t) = sinh(t)/t, t_ij = (λ_i - λ_j)/2, over the pairs
+    i < j of the eigenvalues λ_1 ≥ … ≥ λ_k, with Σ λ_i² = ρ². Two bounds hold.
+
+    1. J ≤ s(βρ/(k - 1))^(k - 1), β = √(k(k² - 1)/12). Write log s(t) = t - ψ(t). Log s is convex
+       with a slope below 1, so ψ is concave and increasing, from ψ(0) = 0. The t_ij are sums of the
+       gaps g_l = (λ_l - λ_(l+1))/2 ≥ 0, each of which is in l(k - l) of them. Where
+       T = Σ t_ij = Σ l(k - l) g_l is given, Σ ψ(t_ij), concave in the gaps, is least at a vertex,
+       where only one gap is not 0: there it is n ψ(T/n) with n = l(k - l) ≥ k - 1, which increases
+       in n. So log J ≤ T - (k - 1) ψ(T/(k - 1)) = (k - 1) log s(T/(k - 1)). And T = Σ a_i λ_i ≤
+       ‖a‖ρ = βρ by Cauchy and Schwarz, with a = ((k - 1)/2, …, -(k - 1)/2). It grows as e^βρ, and
+       J does so along a: no smaller β will do.
+    2. J ≤ s(ρ/√(2(k - 1)))^(k(k - 1)/2), the better one for small ρ. Log s(√y) is concave, since
+       s(√y) = ∏ (1 + y/(nπ)²), so Jensen's inequality holds for the mean of the k(k - 1)/2 values
+       t_ij², which is at most ρ²/(2(k - 1)) since Σ t_ij² = (kρ² - (Σ λ_i)²)/4.
+
+    With both, and with the lesser of both, the density of the length has a concave logarithm.
+    """
+    if _growth(space) == 0:
+        axis = np.eye(1, space.dim)[0]
+        return lambda rho: space.log_volume(rho[..., None] * axis)
+    k, beta = space.k, _growth(space)
+    pairs = k * (k - 1) / 2
+
+    def bound(rho):
+        small = pairs * log_sinhc(rho / math.sqrt(2 * (k - 1)))
+        return np.minimum(small, (k - 1) * log_sinhc(beta * rho / (k - 1)))
+
+    return bound
 
 
-def _volume_at_length(space):
-    """The function that `log_volume` is of the length, where it is one of the length alone."""
-    first_axis = np.eye(space.dim)[0]
-    return lambda rho: space.log_volume(rho[..., None] * first_axis)
+def _radial_density(space, rate, volume):
+    """Logarithm of the density of the length, up to a constant, for a volume that depends on it."""
+    return lambda rho: xlogy(space.dim - 1, rho) - rate * rho + volume(rho)
 
 
-def _support(space, log_density, rate, radius):
+def _support(log_density, space, rate, radius):
     """Interval of lengths outside which the density is below its largest value by e^-NATS.
 
     Volume grows by the factor e^βρ at most, so the density decreases faster than that of a Gamma
@@ -235,121 +282,52 @@ def _support(space, log_density, rate, radius):
     """
     d, rate = space.dim, rate - _growth(space)
     top = min(radius, (d + 9 * math.sqrt(d) + 2 * NATS) / rate) if rate > 0 else radius
-    x = top * (np.arange(256) + 0.5) / 256
+    x = top * (np.arange(128) + 0.5) / 128
     logs = log_density(x)
     near = x[logs > logs.max() - NATS]
-    return max(near[0] - top / 256, 0.0), min(near[-1] + top / 256, top)
+    return max(near[0] - top / 128, 0.0), min(near[-1] + top / 128, top)
 
 
-def _radial_proposals(space, rate, radius):
-    """The sampler for spaces on which the volume depends on the length of a step alone.
+def _log_concave(g, space, rate, radius):
+    """The sampler of lengths in (0, radius) with density exp(g), g concave: `f(m, rng)`.
 
-    The logarithm g of the density of the length is concave: (d - 1) log ρ on flat spaces,
-    (d - 1) log sin ρ√κ on spheres, (2m - 1) log sin ρ + log cos ρ on the shapes, m = d/2, less
-    ρ/scale. A concave function lies below each of its secants outside the interval of that secant.
-    So on each cell of a grid g lies below the secants of the cells before and behind it, and the
-    greater end of the lower one of those is the height of the hat there. That holds for any grid,
-    wherever the mode is; the grid decides only how much is accepted, here more than 0.9.
+    It draws from m proposals those accepted. On flat spaces g is (d - 1) log ρ - rate ρ, on spheres
+    (d - 1) log sin(ρ√κ) - rate ρ, on shapes (d - 1) log sin ρ + log cos ρ - rate ρ. With either
+    bound on `AffineInvariant(k)` it is (d - 1 - n) log ρ + n log sinh(cρ) - rate ρ with n < d.
     """
-    g = _radial_density(space, rate)
-    low, high = _support(space, g, rate, radius)
+    end = min(radius, MOST)  # what is longer, where there is no end, is less likely than any float
+    edges, hat = _hat(g, *_support(g, space, rate, radius), end)
+    width = np.diff(edges)
+    mass = np.cumsum(width * np.exp(hat - hat.max()))
+    longest = end * (1 - 16 * EPS)  # a step is no longer, however its length is rounded
+
+    def lengths(m, rng):
+        cell = np.searchsorted(mass, mass[-1] * rng.random(m), side="right")
+        rho = np.minimum(edges[cell] + width[cell] * rng.random(m), longest)
+        return rho[rng.standard_exponential(m) > hat[cell] - g(rho)]
+
+    return lengths
+
+
+def _hat(g, low, high, end):
+    """Edges of cells that cover (0, end), and for each a number that concave g does not exceed.
+
+    A concave function lies below each of its secants outside the interval of that secant. So on
+    each cell g lies below the secants of the cells before and behind it, and the number is the
+    greater end of one of them, the less of the two. That holds for any cells, wherever the mode is.
+    Those between low and high are narrow, so that most proposals there are accepted; beyond, they
+    double.
+    """
     x = np.linspace(low, high, CELLS + 1)[1:-1]
-    doublings = np.arange(1, math.ceil(math.log2(radius / x[-1])))
+    doublings = np.arange(1, math.ceil(math.log2(end) - math.log2(x[-1])))
     x = np.append(x, x[-1] * 2.0**doublings)
-    edges = np.concatenate([[0.0], x, [radius]])
+    edges = np.concatenate([[0.0], x, [end]])
     width, heights = np.diff(edges), g(x)
     slopes = np.diff(heights) / np.diff(x)
     hat = np.full((2, len(width)), math.inf)
     hat[0, 2:] = heights[1:] + np.maximum(slopes, 0) * width[2:]
     hat[1, :-2] = heights[:-1] + np.maximum(-slopes, 0) * width[:-2]
-    hat = hat.min(axis=0) + SLACK
-    mass = np.cumsum(width * np.exp(hat - hat.max()))
-    longest = radius * (1 - SLACK * 1e-6)  # a step is no longer, however its length is rounded
-
-    def propose(m, rng):
-        cell = np.searchsorted(mass, mass[-1] * rng.random(m), side="right")
-        rho = edges[cell] + width[cell] * rng.random(m)
-        rho = rho[rng.standard_exponential(m) > hat[cell] - g(rho)]
-        z = rng.standard_normal((len(rho), space.dim))
-        length = np.linalg.norm(z, axis=-1)
-        return z * (np.minimum(rho, longest) / length)[:, None]
-
-    return propose
-
-
-def _matrix_proposals(space, rate, radius):
-    """The sampler for `AffineInvariant(k)`.
-
-    With a = ((k - 1)/2, …, -(k - 1)/2), Weyl's denominator formula
-    det(exp a_i λ_j) = ∏_{i<j} 2 sinh((λ_i - λ_j)/2) and the integral of Harish-Chandra, Itzykson
-    and Zuber give the volume of exp at V as a mean over all unitary matrices U,
-
-        J(V) = E exp(tr(diag(a) U V U*)) = E exp(⟨b, vecd V⟩),  b = vecd Re(U* diag(a) U).
-
-    So 1 ≤ J ≤ exp(β‖V‖), β = ‖a‖ ≥ ‖b‖, and the law is a mixture of tilted ones, with density
-    exp(-r‖v‖ + ⟨b, v⟩) given U. Since exp(-r‖v‖) is a mixture of Gaussians, of variance s with
-    s ~ Gamma((d + 1)/2, rate r²/2), the tilted one is a mixture of N(s b, s) with
-    s ~ Gamma((d + 1)/2, rate (r² - ‖b‖²)/2), and its integral is proportional to
-    r (r² - ‖b‖²)^(-(d + 1)/2): that is the weight of U, largest where ‖b‖ = β.
-
-    In a ball of radius R, steps are proposed at a rate r above β and no less than that of the law,
-    and accepted with probability exp(-(r - rate)(R - ‖v‖)). Proposals are fewest where r is the
-    rate of the law, or the root of R r³ - d r² - Rβ² r - β² = 0, if that is greater.
-
-    The share: E(r² - ‖b‖²)^-p ≥ (r² - E‖b‖²)^-p by Jensen, with E‖b‖² = β² (k + 2)/(2k + 2); in a
-    ball the same for the mean over the directions, which Amos's bound on the ratio of two Bessel
-    functions bounds below, J(ρ) ≥ exp(√(x² + m²) - m - m log((m + √(x² + m²))/2m)) in the mean,
-    x = ρ √E‖b‖², m = d/2.
-    """
-    k, d, beta = space.k, space.dim, _growth(space)
-    power, r = (d + 1) / 2, rate
-    if math.isfinite(radius):
-        r = max(rate, np.roots([radius, -d, -radius * beta**2, -(beta**2)]).real.max())
-    least = (r - beta) * (r + beta)
-    share = _least_share(space, rate, radius, r) if least > 0 else 0.0
-    if not share >= HOPELESS:
-        scale = 1 / rate if rate > 0 else math.inf
-        raise ValueError(f"scale is {scale:.6g} and the radius {radius:.6g}; accepted are those at "
-                         f"which at least one proposal in {1 / HOPELESS:,.0f} is sure to be kept: "
-                         f"scales further below {1 / beta:.6g}, or smaller balls")
-    weights = np.arange(k - 1, 0, -1)
-
-    def propose(m, rng):
-        columns = rng.standard_normal((m, k, k - 1, 2)).view(complex)[..., 0]
-        columns = np.linalg.qr(columns)[0]
-        b = (columns * weights @ columns.conj().swapaxes(-2, -1)).real
-        b = vecd(b - (k - 1) / 2 * np.eye(k))
-        rest = r**2 - (b**2).sum(axis=-1)
-        keep = rng.random(m) < (least / rest) ** power
-        b, rest = b[keep], rest[keep, None]
-        s = rng.standard_gamma(power, rest.shape) * 2 / rest
-        v = s * b + np.sqrt(s) * rng.standard_normal(b.shape)
-        if math.isinf(radius):
-            return v
-        room = radius - np.linalg.norm(v, axis=-1)
-        return v[(room >= 0) & (rng.standard_exponential(len(v)) >= (r - rate) * room)]
-
-    return propose
-
-
-def _least_share(space, rate, radius, r):
-    """A lower bound on the share of proposals that `_matrix_proposals` accepts."""
-    d, beta = space.dim, _growth(space)
-    power, m = (d + 1) / 2, d / 2
-    middle = beta**2 * (space.k + 2) / (2 * space.k + 2)
-    if math.isinf(radius):
-        return ((r**2 - beta**2) / (r**2 - middle)) ** power
-
-    def log_density(rho):
-        y = np.sqrt(rho**2 * middle + m**2)
-        return xlogy(d - 1, rho) - rate * rho + y - m - m * np.log((m + y) / (2 * m))
-
-    nodes, weights = _gauss(DEGREE + 1)
-    low, high = _support(space, log_density, rate, radius)
-    logs = log_density(low + (high - low) * (nodes + 1) / 2)
-    accepted = logsumexp(logs, b=weights * (high - low) / 2)
-    proposed = radius * (r - rate) + math.lgamma(d) + math.log(r) - power * np.log(r**2 - beta**2)
-    return math.exp(accepted - proposed)
+    return edges, hat.min(axis=0) + SLACK
 
 
 def _mean_volume(k):
@@ -357,13 +335,13 @@ def _mean_volume(k):
 
     Eigenvalues in increasing order are cos φ/√k each, plus sin φ times a unit vector whose gaps
     are a multiple of a point of the simplex; the density of directions has the factor
-    ∏ (λ_j - λ_i) (Muirhead 1982, Theorem 3.2.17). Everything is analytic: Gauss's nodes.
+    ∏ (λ_j - λ_i) (Muirhead 1982, Theorem 3.2.17). Everything is analytic: with Gauss's nodes it
+    is right to nine digits for lengths up to 50.
     """
-    t, w = _gauss(64 if k < 4 else 24)
+    t, w = _gauss(24)
     t, w = (t + 1) / 2, w / 2
-    axes = (k - 1) * [t]
-    phi, *cuts = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
-    weight = np.prod(np.meshgrid(*((k - 1) * [w])), axis=0).ravel()
+    phi, *cuts = (axis.ravel() for axis in np.meshgrid(*(k - 1) * [t], indexing="ij"))
+    weight = np.prod(np.meshgrid(*(k - 1) * [w], indexing="ij"), axis=0).ravel()
     phi, gaps, rest = phi * math.pi / 2, [], np.ones_like(phi)
     for left, cut in zip(range(k - 2, 0, -1), cuts, strict=True):
         gaps.append(rest * cut)
@@ -395,7 +373,7 @@ def metropolis(log_density, propose, x, steps, rng=None, watch=None):
     is called with the states after each step, which the next one overwrites.
     """
     rng, steps = generator(rng), integer(steps, "steps", 0)
-    x = np.array(x, np.result_type(np.asarray(x).dtype, np.float64))
+    x = np.array(x, complex if np.iscomplexobj(x) else float)
     log_p = log_density(x)
     accepted = np.zeros(len(x), int)
     for _ in range(steps):
