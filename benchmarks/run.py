@@ -251,6 +251,8 @@ def frechet_means():
                           times, strict=True):
         ratios = ", ".join(f"{ratio:.0f}" for ratio in time / times[0])
         yield name, f"{np.median(time):.3f} s", f"**{ratios}**"
+
+
 def geodesic_walk(space, scale, M, rng):
     """Seconds for one effective draw by the walk of Reimherr et al., A.5, and its acceptance.
 
@@ -322,7 +324,7 @@ def main():
                     f"fastest peer / spdlib, in each of {RUNS} runs"], spaces()),
              table(f"Fréchet means of {SETS:,} sets of {RECORDS} matrices of size 2, to a gradient "
                    "of 10⁻⁹", ["way", "time", f"of spdlib's, in each of {RUNS} runs"],
-                   frechet_means())]
+                   frechet_means()),
              table(f"Laplace on curved spaces, {BATCH:,} draws at once, µs a draw",
                    ["space", "scale", "exact, `laplace_steps`", "walk, one effective draw",
                     "its acceptance", "walk / exact"], curved_laplace())]
