@@ -1,0 +1,434 @@
+"""Mechanisms that draw from a density on a ball about the public centre, and their exact sampler.
+
+The density is known up to its constant, which the data may move: half of the promise pays for that.
+"""
+
+import math
+
+import numpy as np
+
+from ._checks import EPS, generator, integer, number, positive
+from .calibration import laplace_scale
+from .sampling import ball_steps, laplace_steps, laplace_threshold, metropolis, split_rhat
+from .spaces import log_sinhc
+
+EXACT = 4  # dimensions in which boxes are few enough
+LEAST = 1e-3  # acceptance, at least, of the envelope about the mean
+ENTRIES = 2**18  # records times points that are looked at together
+PROPOSALS = 32  # of the first round
+CHAINS, TUNING, LONGEST = 16, 40, 2**15  # at least so many chains, rounds to tune, steps at most
+MIXED = 1.05  # largest split-R̂ of chains whose last states are taken: 20 relaxation times or so
+
+
+class DensityMechanism:
+    """A density for a query on any space, on a ball about its public centre.
+
+    Heirs define `_score`, the log density with respect to the volume, and `_check`.
+    """
+
+    def answer(self, query, rng=None, size=None):
+        """Private answers to the query, steps from its public centre.
+
+        They are drawn exactly, by rejection, in dimensions up to 4, and beyond where the space and
+        the domain bend so little that an envelope is close. Elsewhere Metropolis chains from
+        uniform starts are run until their split-R̂ says that they agree; the law of their last
+        states is known by no bound, so the promise is not proved for them.
+
+        The number of proposals, and with it the time that an answer takes, depends on the data: who
+        can measure it may learn more than the promise says.
+
+        Parameters
+        ----------
+        query : FrechetMean
+            At most as sensitive as the mechanism allows.
+        rng : Generator, int or None
+        size : int or tuple, optional
+            Number or shape of the answers, independent draws; each costs the promise again.
+
+        Returns
+        -------
+        array of shape (*size, dim)
+
+        Raises
+        ------
+        ValueError
+            Where the query is too sensitive, a record is not sound, or the dimension is too high
+            and `approximate` is not set; nothing was drawn then. Where chains do not mix.
+        """
+        self._check(query)
+        space, dim, rng = query.space, query.space.dim, generator(rng)
+        acceptance = self._acceptance(query)
+        exact = dim <= EXACT or acceptance >= LEAST
+        if not (exact or self.approximate):
+            raise ValueError(f"query has dimension {dim}; accepted are those up to {EXACT}, in "
+                             "which the exact sampler ends, unless approximate=True lets chains "
+                             "run, of which no promise is proved")
+        shape = () if size is None else tuple(integer(m, "size", 0) for m in np.atleast_1d(size))
+        size = math.prod(shape)
+        _ = query.steps  # refuses a bad record before anything is drawn
+        if not exact:
+            start = ball_steps(space, self.domain, max(size, CHAINS), rng)
+            draws = sample_by_chains(lambda v: self.log_density(query, v), start, self.domain, rng)
+        elif acceptance >= LEAST:
+            draws = self._about_the_mean(query, size, rng)
+        else:
+            draws, _ = sample_by_boxes(lambda v, reach: self.log_density(query, v, reach),
+                                       self.domain, dim, size, rng)
+        return draws[:size].reshape(*shape, dim)
+
+    def _acceptance(self, query):
+        """About the least acceptance of an envelope about the mean; no data are looked at."""
+        return 0.0
+
+    def log_density(self, query, v, reach=0.0):
+        """Log density in the chart at the centre, up to a constant, at steps `v`, shape `(m, dim)`.
+
+        Its largest value on the part of the domain that is within `reach`, shape `(m,)`, of `v`, or
+        more. The steps have to lie in the domain.
+        """
+        space, length = query.space, _length(v)
+        reach = np.broadcast_to(reach, length.shape)
+        bend = math.sqrt(max(-space.curvature[0], 0))  # a step of the chart may be longer below
+        stretch = np.exp(log_sinhc(bend * np.minimum(length + reach, self.domain)))
+        return self._scores(query, v, reach * stretch) + _log_volume(space, v, length, reach)
+
+    def _scores(self, query, v, reach):
+        """`_score`, of so many steps at once that memory holds them."""
+        batch = max(ENTRIES // query.n, 1)
+        parts = [slice(i, i + batch) for i in range(0, len(v), batch)]
+        return np.concatenate([np.empty(0), *(self._score(query, v[i], reach[i]) for i in parts)])
+
+
+class KNormGradient(DensityMechanism):
+    """The K-norm gradient mechanism (Soto et al. 2022) with clipped residuals: ε-DP.
+
+    Its density on the ball of radius `domain` about the centre, with respect to the volume of the
+    space, is proportional to `exp(-‖g(y)‖ / scale)`, where g(y) is the mean of the steps from y to
+    the records, each no longer than `clip`. At a cut point any of the shortest ways is taken. One
+    record moves ‖g(y)‖ by at most `sensitivity` at every y of the domain, and the constant by the
+    factor that follows: `scale = 2 sensitivity / epsilon` is enough whatever the data are.
+
+    Parameters
+    ----------
+    sensitivity : float
+        Of g on the domain: `gradient_sensitivity`.
+    epsilon : float
+        The promise.
+    domain : float
+        Radius of the ball on which the density lives.
+    clip : float
+        Longest residual.
+    approximate : bool
+        Whether chains may answer where nothing samples exactly; without a proof of the promise.
+
+    Attributes
+    ----------
+    scale : float
+        In the unit of the sensitivity.
+
+    Raises
+    ------
+    ValueError
+        For a parameter that is not positive, or an ε outside [1e-6, 1e3].
+    """
+
+    def __init__(self, sensitivity, epsilon, domain, clip, approximate=False):
+        self.sensitivity = positive(sensitivity, "sensitivity")
+        self.scale = laplace_scale(2 * self.sensitivity, epsilon)
+        self.domain, self.clip = positive(domain, "domain"), positive(clip, "clip")
+        self.approximate = bool(approximate)
+
+    @classmethod
+    def of(cls, query, epsilon, delta=0, clip=None, domain=None, approximate=False):
+        """The mechanism for this query; its promise is pure, so `delta` has to be 0.
+
+        The domain is the ball that holds the records, if no larger one is named. By default no
+        residual is so long that it is clipped: then g vanishes at the mean. A `clip` of half the
+        radius halves the noise, which pays where most records lie closer together than that; where
+        they are skewed it costs a bias that no number of records takes away.
+        """
+        number(delta, "delta", 0, 0, '0 with "k-norm gradient", whose promise is pure')
+        domain = query.radius if domain is None else domain
+        if clip is None:
+            clip = min(domain + query.radius, query.space.injectivity_radius)
+        sensitivity = gradient_sensitivity(query.n, query.radius, query.space, clip, domain)
+        return cls(sensitivity, epsilon, domain, clip, approximate)
+
+    def _check(self, query):
+        """Refuse a query that moves g by more than the mechanism was made for."""
+        moves = gradient_sensitivity(query.n, query.radius, query.space, self.clip, self.domain)
+        if moves > self.sensitivity:
+            raise ValueError(f"query has a gradient of sensitivity {moves:.6g}; accepted are those "
+                             f"up to {self.sensitivity:.6g}, the mechanism's own")
+
+    def _score(self, query, v, reach):
+        residuals = _residuals(query, v)
+        length = _length(residuals)
+        share = self.clip / np.maximum(length, self.clip)
+        gradient = _length((share[:, None] @ residuals)[:, 0]) / query.n
+        if reach.any():
+            gradient -= self._change(query.space, length, reach[:, None]).mean(axis=-1)
+        return -np.maximum(gradient, 0) / self.scale
+
+    def _acceptance(self, query):
+        low, high = self._slopes(query)
+        return (max(low, 0) / high) ** query.space.dim
+
+    def _slopes(self, query):
+        """Bounds of ‖g(y)‖ per unit of distance between y and the mean (Lemma 1).
+
+        They hold where nothing is clipped and the ball that holds the records and the domain is
+        convex; no record is further than `reach` from any of its points.
+        """
+        wider = max(self.domain, query.radius)
+        reach = wider + query.radius
+        if self.clip < reach or wider >= query.space.injectivity_radius / 2:
+            return -math.inf, math.inf
+        return (float(slope) for slope in _hessian(query.space, np.array(reach)))
+
+    def _about_the_mean(self, query, size, rng):
+        """Exact draws by rejection from a Laplace law about the mean, shape (at least size, dim).
+
+        What the upper bound of ‖g‖ accepts already is not computed.
+        """
+        space, (low, high) = query.space, self._slopes(query)
+        rest, within = self._norms(query, query.step[None])[0], self.domain + _length(query.step)
+        draws = [np.empty((0, space.dim))]
+        while (missing := size - sum(map(len, draws))) > 0:
+            m = min(max(PROPOSALS, 2 * missing), ENTRIES)
+            w = laplace_steps(space, self.scale / low, m, rng, within)
+            v = query.step + w
+            if not space.flat:
+                v = space._log(query.center, space.exp(query.center, query.step, w))
+            distance, inside = _length(w), _length(v) <= self.domain
+            below = low * distance - rest + self.scale * rng.standard_exponential(m)
+            accepted = inside & (high * distance + rest < below)
+            unsure = inside & ~accepted
+            accepted[unsure] = self._norms(query, v[unsure]) < below[unsure]
+            draws.append(v[accepted])
+        return np.concatenate(draws)
+
+    def _norms(self, query, v):
+        """‖g‖ at the steps `v`, shape (m,)."""
+        return -self.scale * self._scores(query, v, np.zeros(len(v)))
+
+    def _change(self, space, length, reach):
+        """How much a clipped residual of this length changes at most on a way as long as `reach`.
+
+        Clipping divides by length / clip what is across the way to the record, and leaves nothing
+        of what is along.
+        """
+        near, far = length - reach, length + reach
+        lowest, largest = _hessian(space, far)
+        largest = np.maximum(largest, -lowest)
+        largest = largest * self.clip / np.maximum(near, self.clip)
+        return np.minimum(largest * reach, 2 * self.clip)
+
+
+class TruncatedLoss(DensityMechanism):
+    """The exponential mechanism on a truncated loss, for means on any space: ε-DP.
+
+    Its density on the ball of radius `domain` about the centre, with respect to the volume of the
+    space, is proportional to exp(-(ε/2) Σ min(ρ(y, x_i)²/b², 1)) with b = `clip`. One record moves
+    the sum by at most 1 at every y, and the constant by the factor that follows.
+
+    Parameters
+    ----------
+    epsilon : float
+        The promise.
+    domain : float
+        Radius of the ball on which the density lives.
+    clip : float
+        The distance b from which on a record is not felt.
+    approximate : bool
+        Whether chains may answer where nothing samples exactly; without a proof of the promise.
+
+    Raises
+    ------
+    ValueError
+        For a parameter that is not positive, or an ε outside [1e-6, 1e3].
+    """
+
+    def __init__(self, epsilon, domain, clip, approximate=False):
+        self.scale = laplace_scale(2.0, epsilon)
+        self.domain, self.clip = positive(domain, "domain"), positive(clip, "clip")
+        self.approximate = bool(approximate)
+
+    @classmethod
+    def of(cls, query, epsilon, delta=0, *, clip, domain=None, approximate=False):
+        """The mechanism for this query; its promise is pure, so `delta` has to be 0.
+
+        The domain is the ball that holds the records, if no larger one is named.
+        """
+        number(delta, "delta", 0, 0, '0 with "truncated loss", whose promise is pure')
+        return cls(epsilon, query.radius if domain is None else domain, clip, approximate)
+
+    def _check(self, query):
+        """Refuse a domain that the chart at the centre does not cover once."""
+        _domain(self.domain, query.space)
+
+    def _score(self, query, v, reach):
+        residuals = _residuals(query, v)
+        distance, b, reach = _length(residuals), self.clip, reach[:, None]
+        if not reach.any():
+            return -(np.minimum(distance / b, 1) ** 2).sum(axis=-1) / self.scale
+        # a record that is felt everywhere has a smooth loss, in whose sum the slopes cancel
+        smooth = distance + reach < min(b, query.space.injectivity_radius)
+        bend = np.where(smooth, _hessian(query.space, distance + reach)[0], 0).sum(axis=-1)
+        slope = _length((smooth[:, None].astype(float) @ residuals)[:, 0])
+        t = reach[:, 0]
+        t = np.where(bend * t > slope, slope / np.where(bend > 0, bend, 1), t)
+        least = (np.where(smooth, distance, 0) ** 2).sum(axis=-1) + bend * t**2 - 2 * slope * t
+        others = np.minimum(np.maximum(distance - reach, 0) / b, 1) ** 2
+        return -(np.maximum(least, 0) / b**2 + (others * ~smooth).sum(axis=-1)) / self.scale
+
+
+def gradient_sensitivity(n, radius, space, clip, domain):
+    """How much one of `n` records in a ball moves the mean clipped residual at most on the domain.
+
+    The least of what is proved: a residual is never longer than `clip`, nor than the domain and the
+    ball are wide, and moves by twice that at most; and it moves by `2 radius` times the Lipschitz
+    constant of log, which is 1 where the curvature is ≤ 0, and θ/sin θ with θ = (domain + radius)√κ
+    where it is ≤ κ, as long as no record can be a cut point. Rounded up.
+    """
+    n, radius = integer(n, "n", 1, 1e300), positive(radius, "radius")
+    domain, clip = _domain(domain, space), positive(clip, "clip")
+    high, reach = max(space.curvature[1], 0), space.injectivity_radius
+    moves = [2 * min(clip, domain + radius, reach)]
+    straight = min(reach, math.pi / math.sqrt(high)) if high else reach
+    if radius + domain < reach and radius < straight / 2:
+        theta = (radius + domain) * math.sqrt(high)
+        moves.append(2 * radius * (theta / math.sin(theta) if theta else 1))
+    return min(moves) / n * (1 + 64 * EPS)
+
+
+def sample_by_boxes(log_density, radius, dim, size, rng):
+    """Draws from a density on the ball about 0 in R^dim, shape `(size, dim)`, and the proposals.
+
+    `log_density(v, reach)` bounds the log density from above on what of the ball is within `reach`
+    of the points `v` of the ball, and is the log density itself where `reach` is 0. The draws are
+    by rejection from an envelope that is constant on boxes. What is refused splits its box, as
+    long as no more than one box was looked at for two proposals. Every envelope on the way gives
+    the same law to what is accepted, so the draws are exact and independent.
+    """
+    children = np.stack(np.meshgrid(*dim * [(-0.5, 0.5)], indexing="ij"), axis=-1).reshape(-1, dim)
+    centers, halves = np.zeros((1, dim)), np.array([radius])
+    ceilings, boxes, proposals = _ceilings(log_density, centers, halves, radius), 1, 0
+    draws = [np.empty((0, dim))]
+    while (missing := size - sum(map(len, draws))) > 0:
+        weights = np.cumsum(np.exp(ceilings + dim * np.log(halves)
+                                   - (ceilings + dim * np.log(halves)).max()))
+        m = max(PROPOSALS, min(len(halves), 4 * missing))
+        pick = np.searchsorted(weights, rng.random(m) * weights[-1], side="right")
+        pick = np.minimum(pick, len(halves) - 1)
+        v = centers[pick] + halves[pick, None] * rng.uniform(-1, 1, (m, dim))
+        inside = _length(v) <= radius
+        short = np.full(m, math.inf)
+        short[inside] = ceilings[pick[inside]] - log_density(v[inside], 0.0)
+        accepted = rng.standard_exponential(m) > short
+        draws.append(v[accepted][:missing])
+        proposals += m
+        refused, times = np.unique(pick[~accepted], return_counts=True)
+        most = max((proposals // 2 - boxes) // len(children), 1)
+        split = refused[np.argsort(-times, kind="stable")][:most]
+        boxes += len(children) * len(split)
+        parts = (centers[split, None] + halves[split, None, None] * children).reshape(-1, dim)
+        widths = np.repeat(halves[split] / 2, len(children))
+        nearest = np.maximum(np.abs(parts) - widths[:, None], 0)
+        touch = _length(nearest) <= radius
+        parts, widths = parts[touch], widths[touch]
+        centers = np.concatenate([np.delete(centers, split, axis=0), parts])
+        halves = np.concatenate([np.delete(halves, split), widths])
+        ceilings = np.concatenate([np.delete(ceilings, split),
+                                   _ceilings(log_density, parts, widths, radius)])
+    return np.concatenate(draws), proposals
+
+
+def sample_by_chains(log_density, x, radius, rng):
+    """Last states of Metropolis chains in the ball about 0 from the states `x`, shape `(m, dim)`.
+
+    Each run is twice as long as the one before, until the chains have mixed; ValueError where they
+    do not within `LONGEST` steps.
+    """
+    def inside(v):
+        log_p = np.full(len(v), -math.inf)
+        near = _length(v) <= radius
+        log_p[near] = log_density(v[near])
+        return log_p
+
+    def run(x, steps):
+        states = []
+        x, acceptance = metropolis(
+            inside, lambda x, rng: x + width * rng.standard_normal(x.shape), x, steps, rng,
+            lambda x: states.append(x.copy()))
+        return x, acceptance, states
+
+    width = radius
+    for _ in range(TUNING):
+        x, acceptance, _ = run(x, 20)
+        width *= math.exp(2 * (acceptance.mean() - 0.25))
+    steps = 512
+    while steps <= LONGEST:
+        x, _, states = run(x, steps)
+        if (rhat := split_rhat(np.stack(states)).max()) <= MIXED:
+            return x
+        steps *= 2
+    raise ValueError(f"the chains have a split-R̂ of {rhat:.3f} after {LONGEST} steps; accepted is "
+                     f"{MIXED}")
+
+
+def _ceilings(log_density, centers, halves, radius):
+    """Upper bounds of the log density on what of the boxes is in the ball.
+
+    That is no further from the point of the ball that is nearest to the box's centre than from the
+    centre itself.
+    """
+    length = _length(centers)[:, None]
+    return log_density(centers * np.minimum(1, radius / np.maximum(length, radius)),
+                       halves * math.sqrt(centers.shape[-1]))
+
+
+def _residuals(query, v):
+    """Steps from the points to which `v`, shape (m, dim), leads to the records, (m, n, dim)."""
+    space = query.space
+    if space.flat:
+        return query.steps - v[:, None]
+    y = space.exp(query.center, v)
+    return space._log(y[(slice(None), None)], query.points)
+
+
+def _length(v):
+    """Lengths of vectors, shape (...); several times as fast as `norm` where they are short."""
+    return np.sqrt(np.einsum("...i,...i->...", v, v))
+
+
+def _hessian(space, distance):
+    """Bounds of the eigenvalues of the Hessian of half the squared distance, up to this distance.
+
+    By comparison s √κ cot(s √κ) and s √-κ coth(s √-κ) for the bounds κ of the curvature, or 1 if
+    that is below it or above; infinite where there may be cut points.
+    """
+    low, high = space.curvature
+    s = math.sqrt(max(-low, 0)) * distance
+    largest = np.where(s > 0, s / np.tanh(np.where(s > 0, s, 1)), 1)
+    s = np.minimum(math.sqrt(max(high, 0)) * distance, math.pi)
+    smallest = np.where(s > 0, s / np.tan(np.where(s > 0, s, 1)), 1)
+    uncut = distance < space.injectivity_radius
+    return np.where(uncut, smallest, -math.inf), np.where(uncut, largest, math.inf)
+
+
+def _log_volume(space, v, length, reach):
+    """Largest log volume of exp within `reach` of the steps `v`, or more.
+
+    On a space of curvature ≥ 0 it falls along the rays from 0 and is the same in all directions;
+    on affine-invariant SPD matrices its Lipschitz constant is that of the volume's growth.
+    """
+    if space.curvature[0] < 0:
+        return space.log_volume(v) + reach / laplace_threshold(space)
+    nearer = np.maximum(length - reach, 0) / np.where(length > 0, length, 1)
+    return space.log_volume(v * nearer[:, None])
+
+
+def _domain(domain, space):
+    return number(domain, "domain", np.finfo(float).tiny, space.injectivity_radius,
+                  f"numbers above 0 and up to {space.injectivity_radius:.6g}")
