@@ -12,17 +12,7 @@ import math
 
 import numpy as np
 
-from ._checks import (
-    EPS,
-    array,
-    at,
-    complex_array,
-    finite,
-    first,
-    integer,
-    positive,
-    real,
-)
+from ._checks import EPS, array, at, complex_array, finite, first, integer, positive, real
 from ._parallel import CORES, by_blocks, components_first, components_last
 from .spd import (
     DIVIDES,
@@ -38,6 +28,7 @@ from .spd import (
     invvecd,
     is_spd,
     is_symmetric,
+    log_congruent,
     logm,
     positive_definite,
     product,
@@ -273,6 +264,11 @@ class _Curved(_Space):
             M = self._reached(self._exp(M, self._vectors(v, "step")))
         return M
 
+    def chart(self, M, u, v):
+        """Coordinates at `M` of the point to which `u` and then `v` lead, also of a cut point."""
+        M = self.points(M, "M")
+        return self._log(M, self.exp(M, u, v))
+
     def dist(self, X, Y):
         """Distances of points, shape `(...)`."""
         return self._dist(self.points(X, "X"), self.points(Y, "Y"))
@@ -412,6 +408,13 @@ class AffineInvariant(_Matrices, _Curved):
         spectrum = eigenvalues(invvecd(self._vectors(v, "v")))
         i, j = np.triu_indices(self.k, 1)
         return log_sinhc(np.abs(spectrum[..., j] - spectrum[..., i]) / 2).sum(axis=-1)
+
+    def chart(self, M, u, v):
+        """Coordinates at `M` of the point to which `u` and then `v` lead, held by float64 or not.
+
+        With A Aᵀ = exp U they are the logarithm of A exp(V) Aᵀ.
+        """
+        return upper(log_congruent(cholesky(expm(invvecd(u))), invvecd(v)))
 
     def within_reach(self, M, v):
         """The step `v`, or the part of it after which float64 holds the point."""

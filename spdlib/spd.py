@@ -15,6 +15,7 @@ import itertools
 import math
 
 import numpy as np
+from scipy.linalg.lapack import dgejsv
 
 from ._checks import (
     EPS,
@@ -394,6 +395,22 @@ def _log_of_far(M, X):
     U, roots, _ = np.linalg.svd(inverse_triangular(cholesky(M)) @ cholesky(X))
     logs = 2 * np.log(np.maximum(roots, EPS * roots.max(axis=-1, keepdims=True)))
     return _compose(logs + math.log(2) * (scales[1] - scales[0])[:, None], U)
+
+
+def log_congruent(A, S):
+    """Logarithms of A exp(S) Aᵀ for symmetric matrices `S`, held by float64 or not.
+
+    By the singular values of A Q exp(Λ/2), S = Q Λ Qᵀ, and where these are far apart by Jacobi's
+    method, which finds the small ones to as many digits. A ratio beyond e^1400 counts as e^1400.
+    """
+    spectrum, Q = np.linalg.eigh(S)
+    top = spectrum[..., -1:]
+    columns = A @ Q * np.exp(np.maximum(spectrum - top, -1400) / 2)[..., None, :]
+    U, roots, _ = np.linalg.svd(columns)
+    for i in map(tuple, np.argwhere(roots[..., 0] > 1e4 * roots[..., -1])):
+        roots[i], U[i], _, scale, _, _ = dgejsv(columns[i], joba=0, jobv=3, jobr=0, jobt=1)
+        roots[i] *= scale[0] / scale[1]
+    return _compose(top + 2 * np.log(roots), U)
 
 
 def eigenvalues(A):
