@@ -9,6 +9,7 @@ import numpy as np
 
 from ._checks import EPS, generator, integer, number, positive
 from .calibration import laplace_scale
+from .mechanisms import Mechanism
 from .sampling import ball_steps, laplace_steps, laplace_threshold, metropolis, split_rhat
 from .spaces import log_sinhc
 
@@ -74,6 +75,8 @@ class DensityMechanism:
             draws, _ = sample_by_boxes(lambda v, reach: self.log_density(query, v, reach),
                                        self.domain, dim, size, rng)
         return draws[:size].reshape(*shape, dim)
+
+    __repr__ = Mechanism.__repr__
 
     def is_exact(self, query):
         """Whether answers are drawn exactly, not by a chain; no data are looked at."""
