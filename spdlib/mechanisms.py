@@ -91,11 +91,9 @@ class Mechanism:
             Where `M` is no point of the space, the space is curved, or float64 cannot hold the
             release as one.
         """
-        if space is None:
-            shape = array(M, "M").shape
-            if len(shape) < 2:
-                raise ValueError(f"M has shape {shape}; accepted is (..., k, k)")
-            space = LogEuclidean(shape[-1])
+        if space is None and len(shape := array(M, "M").shape) < 2:
+            raise ValueError(f"M has shape {shape}; accepted is (..., k, k)")
+        space = space or LogEuclidean(np.shape(M)[-1])
         if not space.flat:
             raise ValueError(f"space is {space!r}; accepted are flat spaces, such as its "
                              "TangentSpace at a public centre, with the sensitivity there")
