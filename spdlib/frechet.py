@@ -222,6 +222,8 @@ class FrechetMean:
 
         ValueError for a bad record, and where the descent to the mean does not end.
         """
+        if self.space.flat:
+            return self.space.mean(self.center, self.steps)
         step = self.space.mean(self.center, self.steps, self.tolerance / 2)
         if not np.linalg.norm(step) <= self.radius * (1 + MARGIN) + self.tolerance:
             raise ValueError("the descent to the mean has left the ball of the records")
