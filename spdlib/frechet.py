@@ -271,7 +271,8 @@ class PrivateFrechetMean:
         a record, and then required.
     domain : float, optional
         Radius of the ball about the centre on which a pure mechanism's law lives, `radius` by
-        default; "laplace" lives on the whole space where that is proved to do no harm.
+        default; "laplace" lives on the whole space where that is proved to do no harm. In a larger
+        ball releases may stay outside the smaller one, where a projection might harm.
     approximate : bool
         Whether Metropolis chains may answer where nothing samples exactly. No promise is proved for
         a chain.

@@ -470,6 +470,16 @@ def test_where_a_projection_might_harm_the_law_lives_on_the_ball_at_twice_the_sc
         X, rng=0).mechanism_.rate == "Δ/ε"
 
 
+def test_a_ball_for_the_domain_keeps_a_promise_for_which_there_is_no_law_on_the_whole_space():
+    space, center, radius = CURVED["affine-invariant 4"]
+    X = in_ball(space, center, radius, 5, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="or a ball for the domain"):
+        estimator("laplace", "affine-invariant 4").fit(X)
+    fitted = estimator("laplace", "affine-invariant 4", domain=1.2 * radius).fit(X, rng=0)
+    assert fitted.mechanism_.rate == "2Δ/ε" and fitted.mechanism_.domain[1] == 1.2 * radius
+    assert space.dist(center, fitted.mean_) <= radius * (1 + 1e-9)
+
+
 WRONG = [
     ({"space": Sphere(2), "center": None}, "^center is None; accepted is a point of Sphere"),
     ({"center": np.eye(3)}, r"^center has shape \(3, 3\); accepted is \(3,\)"),
