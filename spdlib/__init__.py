@@ -1,16 +1,18 @@
-"""Differentially private Fréchet means of symmetric positive definite (SPD) matrices."""
+"""Differentially private Fréchet means: of symmetric positive definite (SPD) matrices, and on
+other spaces.
+"""
 
 from .densities import KNormGradient, TruncatedLoss
-from .frechet import FrechetMean, PrivateFrechetMean, frechet_mean
+from .frechet import FrechetMean, PrivateFrechetMean, frechet_mean, frechet_sensitivity
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from .planning import expected_error, plan, records_needed
 from .spaces import (
-    AffineInvariant,
-    Euclidean,
-    KendallPlanar,
-    LogEuclidean,
-    Sphere,
-    TangentSpace,
+                     AffineInvariant,
+                     Euclidean,
+                     KendallPlanar,
+                     LogEuclidean,
+                     Sphere,
+                     TangentSpace,
 )
 from .spd import (
                   ball_from_bounds,
@@ -29,5 +31,6 @@ __version__ = "0.3.0"
 __all__ = ["AffineInvariant", "Euclidean", "FrechetMean", "KNormGradient", "KendallPlanar",
            "L2Mechanism", "LogEuclidean", "PrivateFrechetMean", "RiemannianLaplace", "Sphere",
            "TangentGaussian", "TangentSpace", "TruncatedLoss", "ball_from_bounds",
-           "distance_logeuclid", "expected_error", "expm", "frechet_mean", "invvecd", "logm",
-           "mean_logeuclid", "plan", "powm", "random_spd", "records_needed", "vecd"]
+           "distance_logeuclid", "expected_error", "expm", "frechet_mean", "frechet_sensitivity",
+           "invvecd", "logm", "mean_logeuclid", "plan", "powm", "random_spd", "records_needed",
+           "vecd"]

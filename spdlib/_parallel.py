@@ -96,26 +96,3 @@ def _blas():
     except ImportError:
         return None
     return ThreadpoolController()
-
-
-def inner(V, W):
-    """Inner products of vectors whose components come first, antilinear in the first."""
-    return np.einsum("i...,i...->...", V.conj(), W)
-
-
-def lengths(V):
-    """Lengths of vectors whose components come first."""
-    if V.dtype.kind == "c":
-        return np.sqrt(sum(np.einsum("i...,i...->...", part, part) for part in (V.real, V.imag)))
-    return np.sqrt(np.einsum("i...,i...->...", V, V))
-
-
-
-def swapped(V, pivot):
-    """Vectors, components first, of which 0 and `pivot` have changed places; None is no change."""
-    if pivot is None:
-        return V
-    here = np.arange(len(V)).reshape((-1,) + (1,) * pivot.ndim) == pivot
-    swapped = np.where(here, V[0], V)
-    swapped[0] = np.where(here, V, 0).sum(axis=0)
-    return swapped

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from ._checks import EPS, array, choice, finite, generator, integer, number, positive
+from ._checks import EPS, array, choice, complex_array, finite, generator, integer, number, positive
 from .densities import KNormGradient, TruncatedLoss
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
-from .spaces import LogEuclidean, TangentSpace
+from .spaces import KendallPlanar, LogEuclidean, TangentSpace
 
 MECHANISMS = {
     "gaussian": TangentGaussian.of,
@@ -18,90 +18,52 @@ MECHANISMS = {
     "laplace": RiemannianLaplace.of,
 }
 DENSITIES = {"k-norm gradient": KNormGradient.of, "truncated loss": TruncatedLoss.of}
+OPTIONS = {"laplace": {"domain"}, "k-norm gradient": {"clip", "domain", "approximate"},
+           "truncated loss": {"clip", "domain", "approximate"}}
 POLICIES = "raise", "center"
 STATISTICS = "frechet", "tangent"
-TOLERANCE = 1e-11  # of the radius: how long a gradient may be at what counts as the mean
+MARGIN = 1e-4  # share of the radius by which a mean that is found numerically may miss the ball
+WIDEST = 20.0  # logarithm of what curvature may make of a rounding error
 
 
-def largest_radius(space):
-    """Radius min(inj, π/√κ)/2 (Afsari 2011), below which a ball has but one mean of its records."""
-    high = space.curvature[1]
-    half = math.pi / math.sqrt(high) if high > 0 else math.inf
-    return min(space.injectivity_radius, half) / 2
+def frechet_sensitivity(n, radius, space=None, tolerance=0):
+    """Sensitivity of the mean of `n` records in a ball, of which one is replaced; rounded up.
 
+    On a flat space, and where the curvature is ≤ 0, it is `2 radius / n` (Theorem 3 of the first
+    paper, Theorem 2 of Reimherr et al. 2021). Where the curvature is ≤ κ, κ > 0, it is the sharper
+    `2 tan(radius √κ) / (n √κ)` of claim SP-27, for every radius below r* = min(inj, π/√κ)/2, up to
+    which the mean is the only one; and never above the diameter of the ball.
 
-def frechet_sensitivity(n, radius, space=None, tolerance=0.0):
-    """Sensitivity of the Fréchet mean of `n` records in a ball, if one of them is replaced.
-
-    It is `2 radius / n` where no curvature is positive (Theorem 3; Reimherr et al. 2021, Theorem
-    2), and 2 tan(r√κ)/(n√κ) where the curvature is at most κ > 0 (SP-27). Rounded up: on a flat
-    space it also covers the rounding of a mean whose sum is exact, as that of `clip_to_ball` is.
-
-    Parameters
-    ----------
-    n : int
-    radius : float
-        Below `largest_radius(space)`.
-    space : optional
-        A flat one by default.
-    tolerance : float
-        Length of the gradient at what counts as the mean. That may be as far as tolerance/h from
-        the mean; h = 1 where no curvature is positive, else see `_bend`.
-
-    Raises
-    ------
-    ValueError
-        For an `n` or a `radius` that is none, or for which nothing is proved.
+    With a `tolerance` it is that of means at which the gradient is no longer than this. On a flat
+    space it covers the rounding of a mean whose sum is exact, as that of `clip_to_ball` is.
+    ValueError for an `n`, a `radius` or a `tolerance` that is none, and from r* on.
     """
     n, radius = integer(n, "n", 1, 1e300), _radius(radius)
-    tolerance = number(tolerance, "tolerance", 0, math.inf, "numbers from 0")
-    bound = 2 * radius / n
-    if space is not None and not radius < largest_radius(space):
-        raise ValueError(f"radius is {radius!r}; accepted are those below "
-                         f"{largest_radius(space):.6g}, up to which the mean on {space!r} is known "
-                         'to be one point and its sensitivity is proved; statistic="tangent" has '
-                         "no such bound")
-    if space is not None and (high := space.curvature[1]) > 0:
-        t = radius * math.sqrt(high) * (1 + 8 * EPS)
-        bound = min(2 * math.tan(t) / math.sqrt(high) / n, 2 * radius)
-    if tolerance:
-        bound += 2 * tolerance / _bend(radius, space, tolerance)
-    return max(bound * (1 + 2 * n * EPS), 4 * radius * EPS)  # the first may underflow
+    tolerance = number(tolerance, "tolerance", 0, 1e280, "numbers from 0 to 1e280")
+    if space is None or space.flat:  # the first may underflow
+        return max(2 * radius / n * (1 + 2 * n * EPS), 4 * radius * EPS) + 2 * tolerance
+    largest = _largest_radius(space) / (1 + 2 * MARGIN if tolerance else 1)
+    if not radius < largest:
+        raise ValueError(f"radius is {radius!r}; accepted are numbers below {largest:.6g} = r*, "
+                         f"half the least of the injectivity radius and π/√κ of {space!r}, up to "
+                         "which the mean is the only one")
+    root = math.sqrt(max(space.curvature[1], 0))
+    bound = 2 * math.tan(radius * root) / n / root if root else 2 * radius / n
+    widest = 2 * radius if tolerance == 0 else 2 * (radius * (1 + MARGIN) + tolerance)
+    return min(bound + 2 * _miss(radius, root, tolerance), widest) * (1 + 1e-12)
 
 
-def _bend(radius, space, tolerance):
-    """A number h such that a point of the ball with a gradient of at most t is t/h from the mean.
-
-    It is the mean of the same records and one more, of weight t/δ at distance δ: take δ half the
-    way to the largest radius. While that weight goes to 0, the mean moves along H⁻¹ log z with
-    H ≥ h' = r'√κ cot(r'√κ), r' = radius + δ (SP-27), so h = h' - t/δ.
-    """
-    if space is None or not space.curvature[1] > 0:
-        return 1.0
-    delta = (largest_radius(space) - radius) / 2
-    t = (radius + delta) * math.sqrt(space.curvature[1])
-    h = t / math.tan(t) - tolerance / delta
-    if not h > 0:
-        raise ValueError(f"radius is {radius!r}; accepted are those further below "
-                         f"{largest_radius(space):.6g}, to which a mean can be found")
-    return h
-
-
-def frechet_mean(X, space, center=None, tolerance=1e-10):
-    """Fréchet means of many data sets at once, not private.
-
-    By gradient descent from the centre. Where the records of a data set lie in a ball of a radius
-    below `largest_radius(space)`, there is one mean in it, and it is found.
+def frechet_mean(X, space, tolerance=None):
+    """Fréchet means of sets of points, not private; thousands of small sets at once.
 
     Parameters
     ----------
     X : array of shape (..., n, *space.shape)
-        The records of each data set.
-    space : AffineInvariant, Sphere, KendallPlanar, LogEuclidean, Euclidean or TangentSpace
-    center : array of shape space.shape, optional
-        Where the descent starts; the first record of each data set by default.
-    tolerance : float
-        Length of the gradient, the mean of the steps to the records, at which it ends.
+        The points; the mean is taken over the axis before those of a point.
+    space : LogEuclidean, Euclidean, TangentSpace, AffineInvariant, Sphere or KendallPlanar
+    tolerance : float, optional
+        How long the gradient, the mean step from a mean to its points, may be; on a curved space by
+        default 1e-10, of inj/π where that is finite.
 
     Returns
     -------
@@ -110,17 +72,26 @@ def frechet_mean(X, space, center=None, tolerance=1e-10):
     Raises
     ------
     ValueError
-        Where a record is no point of the space, or a descent does not end.
+        For what is no point; where the descent ends at a longer gradient; and where the points are
+        so far apart that what was found need not be the mean: not all within min(inj, π/√κ)/2 of
+        it, a ball in which there is no other (Afsari 2011).
     """
-    tolerance, ndim = positive(tolerance, "tolerance"), 1 + len(space.shape)
-    X = space.arrays(X, "X")
-    if X.ndim < ndim or X.shape[-ndim] == 0:
-        raise ValueError(f"X has shape {X.shape}; accepted is (..., n, *{space.shape}) with n ≥ 1")
-    index = (..., 0) + (slice(None),) * len(space.shape)
-    M = X[index] if center is None else np.asarray(center)
-    among = M[(..., None) + (slice(None),) * len(space.shape)]
-    y = _coordinates(space, among, X)
-    return space.exp(M, space.mean(M, y, tolerance))
+    tail = (slice(None),) * len(space.shape)
+    X = _numbers(space)(X, "X")
+    if X.shape[-len(tail):] != space.shape or X.ndim == len(tail) or X.shape[-1 - len(tail)] == 0:
+        raise ValueError(f"X has shape {X.shape}; accepted is (..., n, {_shape(space)}), n ≥ 1")
+    if space.flat:
+        y = space.coordinates(X)
+        return space.point(y.sum(axis=-2) / y.shape[-2])
+    tolerance = positive(1e-10 * _unit_of(space) if tolerance is None else tolerance, "tolerance")
+    M = X[(..., 0, *tail)]
+    step = space.mean(M, space.log(M[(..., None, *tail)], X), tolerance)
+    mean, reach = space.exp(M, step), _largest_radius(space)
+    far = space.dist(mean[(..., None, *tail)], X).max(initial=0)
+    if not far < reach:
+        raise ValueError(f"X has a point {far:.6g} away from where the gradient vanishes; accepted "
+                         f"are points within {reach:.6g}, where that is sure to be the mean")
+    return mean
 
 
 def clip_to_ball(y, radius):
@@ -159,14 +130,16 @@ class FrechetMean:
 
     Parameters
     ----------
-    X : array of shape (n, *space.shape)
-        The records. They are looked at when the mean is asked for, not before.
-    center : array of shape space.shape or None
-        Public centre; None is the identity for matrices, and refused elsewhere.
+    X : array of shape (n, k, k), or (n, *space.shape)
+        The records. They are looked at when the mean is asked for, not before. Those outside the
+        ball move onto it along the geodesic to the centre; for one at a cut point of the centre it
+        is a fixed one.
+    center : array of shape (k, k), or space.shape, or None
+        Public centre; None is the space's own, the identity for matrices.
     radius : float
-        Public radius, in the distance of the space.
+        Public radius, in the distance of the space, and below its injectivity radius.
     space : optional
-        The space of the records, by default `LogEuclidean` of their size.
+        The space of the records, by default the log-Euclidean one of their size.
     on_invalid : {"raise", "center"}
         What happens to a record that is no point of the space.
 
@@ -174,11 +147,15 @@ class FrechetMean:
     ----------
     n : int
         Number of records, public.
+    tolerance : float
+        How long the gradient of a mean may be that is found numerically, its rounding included.
+        It is public: a function of the space and the radius.
     sensitivity : float
-        How far the mean moves at most when one record is replaced by any other, in the distance of
-        the space.
+        How far the mean moves at most when one record is replaced by any other. ValueError where
+        the ball is too large for a mean that is the only one.
     chart_sensitivity : float
-        The same in the chart at the centre.
+        How far its coordinates in the chart at the centre move. They are stretched by
+        radius √κ / sin(radius √κ) at most where the curvature is ≤ κ, κ > 0, else not at all.
 
     Raises
     ------
@@ -188,118 +165,125 @@ class FrechetMean:
 
     def __init__(self, X, center, radius, space=None, on_invalid="raise"):
         self.radius = _radius(radius)
+        self._X = array(X, "X") if space is None else _numbers(space)(X, "X")
         self._on_invalid = choice(on_invalid, "on_invalid", POLICIES)
+        shape = self._X.shape
         if space is None:
-            X = array(X, "X")
-            if X.ndim != 3 or 0 in X.shape or X.shape[1] != X.shape[2]:
-                raise ValueError(f"X has shape {X.shape}; accepted is (n, k, k) with n ≥ 1 and "
-                                 "k ≥ 1")
-            space = LogEuclidean(X.shape[1])
-        self.space, self._X = space, space.arrays(X, "X")
-        if self._X.ndim != 1 + len(space.shape) or len(self._X) == 0:
-            raise ValueError(f"X has shape {self._X.shape}; accepted is (n, *{space.shape}) with "
-                             "n ≥ 1")
-        if center is None and space.origin is None:
-            raise ValueError(f"center is None; accepted is a public point of {space!r}")
-        center = space.origin if center is None else center
-        self.center = space.read(center, "center")
-        if self.center.shape != space.shape:
-            raise ValueError(f"center has shape {self.center.shape}; accepted is {space.shape}, as "
-                             "the records have")
-        try:
-            space.exp(self.center)
-        except ValueError as error:
-            raise ValueError(f"center is no point that float64 can hold: {error}") from None
-        self.n = len(self._X)
-        tolerance = 0.0 if space.flat else TOLERANCE * self.radius
-        self.sensitivity = frechet_sensitivity(self.n, radius, space, tolerance)
-        self.chart_sensitivity = self.sensitivity * _stretch(space, self.radius)
+            if len(shape) != 3 or 0 in shape or shape[1] != shape[2]:
+                raise ValueError(f"X has shape {shape}; accepted is (n, k, k) with n ≥ 1 and k ≥ 1")
+            space = LogEuclidean(shape[1])
+        elif shape[1:] != space.shape or 0 in shape:
+            raise ValueError(f"X has shape {shape}; accepted is (n, {_shape(space)}) with n ≥ 1, "
+                             f"points of {space!r}")
+        self.space, self.n = space, shape[0]
+        self.center, self.tolerance = _center(center, space), _tolerance(space, self.radius)
+
+    @property
+    def sensitivity(self):
+        return frechet_sensitivity(self.n, self.radius, self.space, self.tolerance)
+
+    @property
+    def chart_sensitivity(self):
+        sensitivity = self.sensitivity
+        high = 0.0 if self.space.flat else self.space.curvature[1]
+        if high <= 0:
+            return sensitivity
+        angle = self.radius * (1 + MARGIN) * math.sqrt(high)
+        return sensitivity * angle / math.sin(angle) * (1 + 1e-12)
 
     @functools.cached_property
     def steps(self):
-        """The clipped records, steps from the centre, shape `(n, dim)`. They are not private.
+        """Steps from the centre to the clipped records, shape `(n, dim)`. They are not private.
 
         ValueError for a bad record.
         """
-        X, invalid = self._X, np.zeros(len(self._X), bool)
+        X, invalid = self._X, np.zeros(self.n, bool)
         if self._on_invalid == "center":  # none is left out: a batch is computed by its size
             invalid = ~self.space.contains(X)
-            filler = self.center if self.space.origin is None else self.space.origin
-            filler = filler.astype(X.dtype) if X.dtype.kind in "fc" else filler
-            X = np.where(invalid.reshape(-1, *(1 for _ in self.space.shape)), filler, X)
-        y = _coordinates(self.space, self.center, X)
+            if invalid.all():
+                return np.zeros((self.n, self.space.dim))
+            X = X.copy()
+            X[invalid] = X[~invalid][0]
+        if self.space.flat:
+            y = self.space.log(self.center, X)
+        else:
+            y = self.space._log(self.center, self.space.points(X, "X"))
         y[invalid] = 0
         return clip_to_ball(y, self.radius)
 
     @functools.cached_property
     def points(self):
-        """The clipped records as points, shape `(n, *space.shape)`. They are not private."""
+        """The clipped records, shape `(n, *space.shape)`. They are not private."""
         return self.space.exp(self.center, self.steps)
 
     @functools.cached_property
     def step(self):
         """The step from the centre to the mean, shape `(dim,)`. It is not private.
 
-        On a curved space it is found to a tolerance that depends on the radius alone, and that the
-        sensitivity covers. ValueError for a bad record, or where it is not found in the ball.
+        ValueError for a bad record, and where the descent to the mean does not end.
         """
-        step = self.space.mean(self.center, self.steps, TOLERANCE * self.radius)
-        if not self.space.flat and np.linalg.norm(step) > self.radius:
-            raise ValueError("the descent to the mean has left the ball of radius "
-                             f"{self.radius!r}; accepted are records whose mean it finds")
+        if self.space.flat:
+            return self.space.mean(self.center, self.steps)
+        step = self.space.mean(self.center, self.steps, self.tolerance / 2)
+        if not np.linalg.norm(step) <= self.radius * (1 + MARGIN) + self.tolerance:
+            raise ValueError("the descent to the mean has left the ball of the records")
         return step
 
 
 class PrivateFrechetMean:
-    """Differentially private Fréchet mean of SPD matrices (Algorithm 1), or on any space of spdlib.
+    """(ε, δ)-DP Fréchet mean, of SPD matrices in the log-Euclidean distance or on another space.
 
     Neighbours differ in one record, replaced by any other; the number of records is public. Records
-    further than `radius` from `center` are moved onto that ball, along the geodesic from its
-    centre, so the promise holds for any data. The release is projected onto the same ball, which
-    holds the mean of the clipped records: that costs no privacy and never takes it further from
-    that mean.
+    further than `radius` from `center` are clipped to that ball, so the promise holds for any data.
+    The release lies in the same ball, which holds the mean of the clipped records: it is projected
+    onto it where that is sure never to take it further from that mean, which costs no privacy, and
+    is drawn in it elsewhere.
 
     Parameters
     ----------
     epsilon, delta : float
-        The promise: ε from 1e-6 to 1e3, δ from 1e-300 to 1/2, or 0 with the pure mechanisms.
+        The promise: ε from 1e-6 to 1e3, δ from 1e-300 to 1/2, or 0 for the pure ones: "laplace",
+        "k-norm gradient" and "truncated loss".
     radius : float
         Radius of the ball, in the distance of the space. Choose it and the centre without looking
         at the data: `ball_from_bounds` makes both of bounds on the eigenvalues.
-    center : array of shape space.shape, optional
-        Centre of the ball; the identity by default for SPD matrices, required elsewhere.
+    center : array of shape (k, k), or space.shape, optional
+        Centre of the ball; for matrices the identity by default.
     mechanism : str
-        "gaussian" and "classical gaussian" are the tangent Gaussian with its analytic or its
-        classical scale, "l2" is the ℓ2 mechanism, in the chart at the centre. Of the pure ones
-        (`delta=0`), "laplace" is the Riemannian Laplace, about the mean itself; "k-norm gradient"
-        and "truncated loss" are densities on the ball. Which of them errs least depends on the
-        space, n, ε and δ, and for the last two on the data.
+        "gaussian" or "classical gaussian", the tangent Gaussian with its analytic or its classical
+        scale, and "l2", the ℓ2 mechanism, are (ε, δ)-DP; on a curved space their noise is added in
+        the chart at the centre. "laplace", the Riemannian Laplace, "k-norm gradient" and
+        "truncated loss" are ε-DP. On a flat space, which of the first four errs least depends on
+        the dimension, ε and δ, not on the data.
     on_invalid : {"raise", "center"}
         What happens to a record that is no point of the space. "raise" refuses the data set, and
         the exception speaks of the data: keep it inside. "center" puts the public centre in its
         place: each record is mapped by itself, so n stays public and the sensitivity stands.
-    space : LogEuclidean, AffineInvariant, Sphere, KendallPlanar, …, optional
-        `LogEuclidean` of the records' size by default.
+    space : optional
+        The space of the records, `LogEuclidean(k)` by default.
     statistic : {"frechet", "tangent"}
-        "tangent" is the point to which the mean of the clipped steps from the centre leads; its
-        sensitivity is `2 radius / n` on every space, whatever the radius. On flat spaces the two
-        are one.
+        What is released: the Fréchet mean, or the tangent mean, the point to which the mean of the
+        steps from the centre leads. That is a mean in a flat space, `TangentSpace(space, center)`:
+        no curvature enters its sensitivity, 2 radius/n, and any radius below the injectivity radius
+        will do.
     clip : float, optional
-        With "k-norm gradient" the longest residual; with "truncated loss", which requires it, the
-        distance from which on a record is not felt.
+        Longest residual of "k-norm gradient"; distance from which on "truncated loss" does not feel
+        a record, and then required.
     domain : float, optional
-        Radius of the ball on which these two have their density; `radius` by default.
+        Radius of the ball about the centre on which a pure mechanism's law lives, `radius` by
+        default; "laplace" lives on the whole space where that is proved to do no harm. In a larger
+        ball releases may stay outside the smaller one, where a projection might harm.
     approximate : bool
-        Whether chains may draw from a density that nothing samples exactly, in dimensions above 4:
-        the promise is not proved for them.
+        Whether Metropolis chains may answer where nothing samples exactly. No promise is proved for
+        a chain.
 
     Attributes
     ----------
-    mean_ : array of shape space.shape
-        The release. Where float64 does not hold the point, it is drawn from there towards the
+    mean_ : array of shape (k, k), or space.shape
+        The release, a point of the space. Where float64 does not hold it, it is drawn towards the
         centre until it does, which costs no privacy either.
     log_mean_ : array of shape (d,)
-        Under the log-Euclidean metric, `vecd` of the release's logarithm, centre included.
+        In the log-Euclidean distance only: `vecd` of the release's logarithm, centre included.
     mechanism_ : Mechanism
         What made it, with the scale of its noise: `mechanism_.sigma` and `.mu`, or `.scale`.
     privacy_ : str
@@ -321,7 +305,7 @@ class PrivateFrechetMean:
     Examples
     --------
     >>> import numpy as np
-    >>> from spdlib import PrivateFrechetMean, Sphere, ball_from_bounds, random_spd
+    >>> from spdlib import PrivateFrechetMean, ball_from_bounds, random_spd
     >>> covariances = random_spd(400, 3, 1.0, rng=0)
     >>> center, radius = ball_from_bounds(0.3, 3.0, k=3)
     >>> private = PrivateFrechetMean(epsilon=1.0, delta=1e-6, radius=radius, center=center)
@@ -329,32 +313,23 @@ class PrivateFrechetMean:
     (3, 3)
     >>> private.mechanism_.sigma < 0.05
     True
-
-    Directions in space, within 20° of the north:
-
-    >>> north = np.array([0.0, 0.0, 1.0])
-    >>> steps = np.random.default_rng(0).uniform(-0.2, 0.2, (200, 2))
-    >>> directions = Sphere(2).exp(north, steps)
-    >>> private = PrivateFrechetMean(1.0, 0, 0.35, north, "laplace", space=Sphere(2))
-    >>> private.fit(directions).mean_.shape
-    (3,)
     """
 
     def __init__(self, epsilon, delta, radius, center=None, mechanism="gaussian",
                  on_invalid="raise", *, space=None, statistic="frechet", clip=None, domain=None,
                  approximate=False):
         self.epsilon, self.delta, self.radius, self.center = epsilon, delta, radius, center
-        self.mechanism, self.on_invalid = mechanism, on_invalid
-        self.space, self.statistic = space, statistic
-        self.clip, self.domain, self.approximate = clip, domain, approximate
+        self.mechanism, self.on_invalid, self.space = mechanism, on_invalid, space
+        self.statistic, self.clip, self.domain = statistic, clip, domain
+        self.approximate = approximate
 
     def fit(self, X, y=None, *, rng=None):
         """Release the mean of the records.
 
         Parameters
         ----------
-        X : array of shape (n, *space.shape)
-            SPD matrices, or points of the space.
+        X : array of shape (n, k, k), or (n, *space.shape)
+            Points of the space.
         y : None
             Not used.
         rng : Generator, int or None
@@ -374,11 +349,13 @@ class PrivateFrechetMean:
         """
         for name in ("mean_", "log_mean_", "mechanism_", "privacy_"):
             vars(self).pop(name, None)
-        make, rng = self._make(), generator(rng)
+        makers = MECHANISMS | DENSITIES
+        make, rng = makers[choice(self.mechanism, "mechanism", makers)], generator(rng)
         query = FrechetMean(X, self.center, self.radius, self._space(), self.on_invalid)
-        mechanism = make(query, self.epsilon, self.delta)
-        step = project_to_ball(mechanism.answer(query, rng), query.radius)
-        space, center = query.space, query.center
+        mechanism = make(query, self.epsilon, self.delta, **self._options(query))
+        space, center, step = query.space, query.center, mechanism.answer(query, rng)
+        if self.mechanism in ("gaussian", "classical gaussian", "l2") or _harmless(query):
+            step = project_to_ball(step, query.radius)
         if isinstance(space, LogEuclidean):
             self.log_mean_ = space.coordinates(center) + step
         self.mean_ = space.exp(center, space.within_reach(center, step))
@@ -386,36 +363,45 @@ class PrivateFrechetMean:
         self.privacy_ = (
             f"({self.epsilon}, {self.delta})-differentially private when one of n = {query.n} "
             f"records is replaced; n, the radius {self.radius} and the centre are public")
-        if getattr(mechanism, "chains", False):
-            self.privacy_ = ("drawn by a chain, which certifies no δ; by draws from its limit it "
-                             f"would be {self.privacy_}")
+        if self.mechanism in DENSITIES and not mechanism.is_exact(query):
+            self.privacy_ = (f"not proved to be private: a chain has approximated a law that is "
+                             f"{self.privacy_}; a chain certifies no δ")
         return self
 
-    def _make(self):
-        """The maker of the mechanism, with the parameters that it alone has."""
-        choice(self.mechanism, "mechanism", {**MECHANISMS, **DENSITIES})
-        options = {"clip": self.clip, "domain": self.domain}
-        given = {name: value for name, value in options.items() if value is not None}
-        if self.mechanism in MECHANISMS:
-            for name, value in given.items():
-                raise ValueError(f'{name} is {value!r}; accepted is None with "{self.mechanism}"')
-            return MECHANISMS[self.mechanism]
-        if self.mechanism == "truncated loss" and self.clip is None:
-            raise ValueError('clip is None; accepted with "truncated loss" is the distance from '
-                             "which on a record is not felt")
-        if not isinstance(self.approximate, bool):
-            raise ValueError(f"approximate is {self.approximate!r}; accepted are True and False")
-        return functools.partial(DENSITIES[self.mechanism], **given, approximate=self.approximate)
-
     def _space(self):
-        """The space of the query; None for that of the records' size."""
-        if choice(self.statistic, "statistic", STATISTICS) == "frechet" or self.space is None:
+        """The space in which the statistic is a Fréchet mean; of matrices, None is log-Euclidean.
+
+        For the tangent mean it is the chart.
+        """
+        tangent = choice(self.statistic, "statistic", STATISTICS) == "tangent"
+        if not tangent or self.space is None or self.space.flat:
             return self.space
-        if self.space.flat:
-            return self.space
-        if self.center is None and self.space.origin is None:
-            raise ValueError(f"center is None; accepted is a public point of {self.space!r}")
-        return TangentSpace(self.space, self.space.origin if self.center is None else self.center)
+        reach, radius = self.space.injectivity_radius, _radius(self.radius)
+        if not radius < reach:
+            raise ValueError(f"radius is {radius!r}; accepted are numbers below {reach:.6g}, the "
+                             f"injectivity radius of {self.space!r}")
+        return TangentSpace(self.space, _center(self.center, self.space))
+
+    def _options(self, query):
+        """What the mechanism takes besides its promise; ValueError for what it does not take."""
+        given = {"clip": self.clip, "domain": self.domain}
+        if not isinstance(self.approximate, (bool, np.bool_)):
+            raise ValueError(f"approximate is {self.approximate!r}; accepted are True and False")
+        known = OPTIONS.get(self.mechanism, ())
+        for name, value in given.items():
+            if name not in known and value is not None:
+                raise ValueError(f"{name} is {value!r}; accepted is None with {self.mechanism!r}")
+        if self.mechanism == "truncated loss" and self.clip is None:
+            raise ValueError('clip is None; accepted are numbers above 0 with "truncated loss", '
+                             "the distance from which on it does not feel a record")
+        if self.domain is not None:
+            reach = query.space.injectivity_radius
+            number(self.domain, "domain", query.radius, reach,
+                   f"numbers from {query.radius:.6g}, the radius, to {reach:.6g}")
+        elif self.mechanism == "laplace" and not _harmless(query):
+            given["domain"] = query.radius
+        given["approximate"] = bool(self.approximate)
+        return {name: given[name] for name in known}
 
     def get_params(self, deep=True):
         """The parameters, a dict, as scikit-learn expects."""
@@ -441,23 +427,99 @@ class PrivateFrechetMean:
         return f"{type(self).__name__}({', '.join(given)})"
 
 
-def _coordinates(space, M, X):
-    """Steps from `M` to the points `X`, some of them also where there are several shortest ones."""
-    return space.log(M, X) if space.flat else space._log(space.points(M, "M"), space.points(X, "X"))
-
-
-def _stretch(space, radius):
-    """Lipschitz constant of log at the centre of a ball (SP-24), rounded up.
-
-    It is 1 where no curvature is positive, and t/sin(t), t = radius √κ, where it is at most κ: by
-    comparison of Jacobi fields along the rays, on a ball that is convex.
-    """
-    t = radius * (1 + 2 * TOLERANCE) * math.sqrt(max(space.curvature[1], 0))
-    return t / math.sin(t) * (1 + 8 * EPS) if t else 1.0
-
-
 def _radius(radius):
     return number(radius, "radius", 1e-280, 1e280, "numbers from 1e-280 to 1e280")
+
+
+def _numbers(space):
+    """What reads an array of numbers of which points of the space are made."""
+    planar = isinstance(getattr(space, "space", space), KendallPlanar)
+    return complex_array if planar else array
+
+
+def _shape(space):
+    return ", ".join(map(str, space.shape))
+
+
+def _center(center, space):
+    """A public centre that is a point of the space, or the space's own."""
+    if center is None:
+        if space.origin is None:
+            raise ValueError(f"center is None; accepted is a point of {space!r}, which has none "
+                             "that suggests itself")
+        center = space.origin
+    center = _numbers(space)(center, "center")
+    if center.shape != space.shape:
+        accepted = f"({_shape(space)}{',' if len(space.shape) == 1 else ''})"
+        raise ValueError(f"center has shape {center.shape}; accepted is {accepted}, as the records "
+                         "have")
+    if not space.flat:
+        return space.points(center, "center")
+    try:
+        space.exp(center)
+    except ValueError as error:
+        raise ValueError(f"center is no point that float64 can hold: {error}") from None
+    return center
+
+
+def _largest_radius(space):
+    """r*: in a smaller ball a mean is the only one, and geodesics stay inside (Afsari 2011)."""
+    high = space.curvature[1]
+    return min(space.injectivity_radius, math.pi / math.sqrt(high) if high > 0 else math.inf) / 2
+
+
+def _unit_of(space):
+    """A length in which the space looks curved, but no more."""
+    reach = space.injectivity_radius
+    return reach / math.pi if reach < math.inf else 1.0
+
+
+def _tolerance(space, radius):
+    """How long a gradient may be, its own rounding included, for means in a ball of the space.
+
+    Public: 1e-11 radii, and what rounding may be where curvature below 0 lets it grow.
+    """
+    if space.flat:
+        return 0.0
+    unit, root = _unit_of(space), math.sqrt(max(-space.curvature[0], 0))
+    reach = space.injectivity_radius
+    most = min(reach, WIDEST / (4 * root) if root else math.inf)
+    if not 1e-6 * unit <= radius < most:
+        raise ValueError(f"radius is {radius!r}; accepted are numbers from {1e-6 * unit:.6g} to "
+                         f"below {most:.6g} on {space!r}, where float64 tells points apart")
+    return 1e-11 * radius + 64 * EPS * unit * math.exp(4 * radius * root)
+
+
+def _miss(radius, root, tolerance):
+    """How far a point with so short a gradient may be from the mean, for curvature ≤ root².
+
+    It is itself a mean: of the records and, at the distance s, of one more of the weight
+    tolerance/s. At means of data in the ball of radius r that is larger by 2s the Hessian is at
+    least h = r √κ cot(r √κ); the mean moves by at most e = (tolerance + e tolerance/s) / h.
+    """
+    if tolerance == 0 or root == 0:
+        return tolerance
+    angle = radius * (1 + 2 * MARGIN) * root
+    h = angle / math.tan(angle) - tolerance / (MARGIN * radius)
+    return tolerance / h if h > 0 else math.inf
+
+
+def _harmless(query):
+    """Whether the projection of any point onto the ball is never further from a point of the ball.
+
+    It is so in a flat space and on a Hadamard manifold, where the ball is convex; on the circle and
+    the sphere of constant curvature where its radius is at most a third of the distance of opposite
+    points; and in a CAT(κ) space, as one is that has no closed geodesic shorter than 2π/√κ, where
+    it is at most π/(4√κ): there the angle at the projected point is not acute.
+    """
+    space, radius = query.space, query.radius
+    low, high = space.curvature
+    reach = space.injectivity_radius
+    if high <= 0 and reach == math.inf:
+        return True
+    if low == high:
+        return radius <= reach / 3
+    return radius <= math.pi / (4 * math.sqrt(high)) and reach * math.sqrt(high) >= math.pi - 1e-9
 
 
 def _unit(y):

@@ -12,18 +12,8 @@ import math
 
 import numpy as np
 
-from ._checks import (
-    EPS,
-    array,
-    at,
-    complex_array,
-    finite,
-    first,
-    integer,
-    positive,
-    real,
-)
-from ._parallel import CORES, by_blocks, components_first, components_last, inner, lengths, swapped
+from ._checks import EPS, array, at, complex_array, finite, first, integer, positive, real
+from ._parallel import CORES, by_blocks, components_first, components_last
 from .spd import (
     DIVIDES,
     LOG_MAX,
@@ -58,8 +48,6 @@ FARTHEST = 1e8  # radians, after which rounding has moved the end of a step by C
 class _Space:
     """What all spaces share; two of the same name and parameters are equal."""
 
-    numbers, read = float, staticmethod(array)  # of which points are made
-
     def __eq__(self, other):
         return type(self) is type(other) and repr(self) == repr(other)
 
@@ -76,10 +64,6 @@ class _Space:
         if v.shape[-1:] != (self.dim,):
             raise ValueError(f"{name} has shape {v.shape}; accepted is (..., {self.dim})")
         return v
-
-    def arrays(self, X, name="X"):
-        """`X` as an array whose last axes are those of a point; its entries are not looked at."""
-        return self._shaped(X, name, self.read)
 
     def _shaped(self, X, name, read=array):
         """`X` as an array whose last axes are those of a point."""
@@ -125,10 +109,6 @@ class _Flat(_Space):
     def mean(self, M, y, tolerance=0):
         """Step from `M` to the Fréchet mean of the points to which the steps `y` lead: exact."""
         return y.sum(axis=-2) / y.shape[-2]
-
-    def chart(self, M, u, v):
-        """Coordinates at `M` of the point to which the steps `u` and then `v` lead from it."""
-        return u + v
 
 
 class _Matrices:
@@ -231,7 +211,7 @@ class TangentSpace(_Flat):
 
     def __init__(self, space, center):
         self.space, self.origin = space, space.points(center, "center")
-        self.dim, self.shape, self.read = space.dim, space.shape, space.read
+        self.dim, self.shape = space.dim, space.shape
 
     def __repr__(self):
         return f"TangentSpace({self.space!r}, {self.origin.tolist()!r})"
@@ -261,7 +241,7 @@ class _Curved(_Space):
     """
 
     flat, homogeneous, origin = False, True, None
-    threads = 1
+    threads, numbers = 1, float
 
     def log(self, M, X):
         """Steps that lead from `M` to the points `X` on the shortest way, shape `(..., dim)`.
@@ -283,6 +263,11 @@ class _Curved(_Space):
         for v in steps:
             M = self._reached(self._exp(M, self._vectors(v, "step")))
         return M
+
+    def chart(self, M, u, v):
+        """Coordinates at `M` of the point to which `u` and then `v` lead, also of a cut point."""
+        M = self.points(M, "M")
+        return self._log(M, self.exp(M, u, v))
 
     def dist(self, X, Y):
         """Distances of points, shape `(...)`."""
@@ -338,13 +323,6 @@ class _Curved(_Space):
             x[active] = self._exp(x[active], step)
         raise ValueError(f"the descent to the mean stands at a gradient of {size.max():.6g} after "
                          f"{STEPS} steps; accepted is {tolerance:.6g}")
-
-    def chart(self, M, u, v):
-        """Coordinates at `M` of the point to which the steps `u` and then `v` lead from it.
-
-        There are some for all steps, also where the point is a cut point, or beyond float64.
-        """
-        return self._log(M, self._exp(self._exp(self.points(M, "M"), u), v))
 
     def _paces(self, rho):
         """Lengths, in gradients, between which a step of descent converges for these distances.
@@ -425,20 +403,18 @@ class AffineInvariant(_Matrices, _Curved):
     def log_volume(self, v):
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`.
 
-        The product of sinh(t)/t over the pairs of eigenvalues of `invvecd(v)`, t half the
-        difference of the two.
+        The product of sinh(t)/t, t half their difference, over the pairs of eigenvalues of `invvecd(v)`.
         """
         spectrum = eigenvalues(invvecd(self._vectors(v, "v")))
         i, j = np.triu_indices(self.k, 1)
         return log_sinhc(np.abs(spectrum[..., j] - spectrum[..., i]) / 2).sum(axis=-1)
 
     def chart(self, M, u, v):
-        """Coordinates at `M` of the point to which the steps `u` and then `v` lead from it.
+        """Coordinates at `M` of the point to which `u` and then `v` lead, held by float64 or not.
 
-        With A Aᵀ = exp U they are those of the logarithm of A exp(V) Aᵀ, which is there also where
-        the matrix itself is beyond float64.
+        With A Aᵀ = exp U they are the logarithm of A exp(V) Aᵀ.
         """
-        return vecd(log_congruent(cholesky(expm(invvecd(u))), invvecd(v)))
+        return upper(log_congruent(cholesky(expm(invvecd(u))), invvecd(v)))
 
     def within_reach(self, M, v):
         """The step `v`, or the part of it after which float64 holds the point."""
@@ -490,9 +466,9 @@ class _Round(_Curved):
     def _step(self, M, X):
         M, X = self._inside(*components_first(M, X))
         chord = self._turned(M, X) - M
-        drop = inner(chord, chord).real / 2  # 1 - cos of the angle
+        drop = _inner(chord, chord).real / 2  # 1 - cos of the angle
         W = self._lower(M, chord, -drop)
-        sine = lengths(W)
+        sine = _size(W)
         angle = np.arctan2(sine, 1 - drop) / math.sqrt(self._kappa)
         W *= angle / np.where(sine > 0, sine, 1)
         W[0] += np.where(sine > 0, 0, angle)  # at a cut point, some direction
@@ -501,7 +477,7 @@ class _Round(_Curved):
     def _end(self, M, v):
         M, v = components_first(M, v)
         M, = self._inside(M)
-        length = lengths(v)
+        length = _size(v)
         angle = self._angle(length)
         X = self._raise(M, v * (np.sin(angle) / np.where(length > 0, length, 1)))
         X += np.cos(angle) * M
@@ -511,18 +487,18 @@ class _Round(_Curved):
         """From the chords, which are exact near 0 and near π."""
         X, Y = self._inside(*components_first(X, Y))
         Y = self._turned(X, Y)
-        return 2 / math.sqrt(self._kappa) * np.arctan2(lengths(Y - X), lengths(Y + X))
+        return 2 / math.sqrt(self._kappa) * np.arctan2(_size(Y - X), _size(Y + X))
 
     def _carry(self, M, v, w):
         """What lies across the geodesic stays as it is, what lies along it turns with it."""
         there = self.points(self._end(M, v), "exp(M, v)")
         M, there, v, w = components_first(M, there, v, w)
         M, there = self._inside(M, there)
-        length = lengths(v)
+        length = _size(v)
         angle = self._angle(length)
         ahead, W = self._raise(M, v / np.where(length > 0, length, 1)), self._raise(M, w)
-        W = W + inner(ahead, W) * ((np.cos(angle) - 1) * ahead - np.sin(angle) * M)
-        return components_last(self._lower(there, W, inner(there, W)))
+        W = W + _inner(ahead, W) * ((np.cos(angle) - 1) * ahead - np.sin(angle) * M)
+        return components_last(self._lower(there, W, _inner(there, W)))
 
     def _ambient(self, M, v):
         M, v = components_first(M, v)
@@ -545,7 +521,7 @@ class _Round(_Curved):
     def _raise(self, M, v):
         """The tangent vectors at `M` with coordinates `v`."""
         phase, size = _phase(M[0])
-        share = inner(M[1:], v) / (1 + size)
+        share = _inner(M[1:], v) / (1 + size)
         return np.concatenate([-((M[0] + phase) * share)[None], v - M[1:] * share])
 
 
@@ -634,8 +610,7 @@ class KendallPlanar(_Round):
         π/2.
     """
 
-    injectivity_radius, _kappa = math.pi / 2, 1.0
-    numbers, read = complex, staticmethod(complex_array)
+    injectivity_radius, numbers, _kappa = math.pi / 2, complex, 1.0
 
     def __init__(self, landmarks):
         self.landmarks = integer(landmarks, "landmarks", 3)
@@ -652,7 +627,7 @@ class KendallPlanar(_Round):
         if not apart.all():
             raise ValueError(f"{name}{at(first(~apart))} has landmarks that all coincide; accepted "
                              "are those that have a shape, at least two of them apart")
-        return components_last(centred / lengths(centred))
+        return components_last(centred / _size(centred))
 
     def contains(self, X):
         """Which arrays are points of the space, booleans of shape `(...)`."""
@@ -671,7 +646,7 @@ class KendallPlanar(_Round):
         largest = np.maximum(np.abs(X.real).max(axis=0), np.abs(X.imag).max(axis=0))
         X = X / np.where(largest > 0, largest, 1)
         X = X - X.mean(axis=0)
-        return X, lengths(X) > OFF
+        return X, _size(X) > OFF
 
     def _inside(self, *arrays):
         """Unit vectors of dimension `landmarks - 1`, of centred landmarks of length 1.
@@ -687,16 +662,16 @@ class KendallPlanar(_Round):
 
     def _turned(self, M, X):
         """`X` turned towards `M`."""
-        return X * _phase(inner(X, M))[0]
+        return X * _phase(_inner(X, M))[0]
 
     def _lower(self, M, W, along):
         pivot = _pivot(M)
-        c = super()._lower(swapped(M, pivot), swapped(W, pivot), along)
+        c = super()._lower(_swapped(M, pivot), _swapped(W, pivot), along)
         return np.concatenate([c.real, c.imag])
 
     def _raise(self, M, v):
         pivot, half = _pivot(M), self.dim // 2
-        return swapped(super()._raise(swapped(M, pivot), v[:half] + 1j * v[half:]), pivot)
+        return _swapped(super()._raise(_swapped(M, pivot), v[:half] + 1j * v[half:]), pivot)
 
 
 def log_sinc(t):
@@ -717,6 +692,18 @@ def _norm(v):
     return np.sqrt(np.einsum("...i,...i->...", v, v))
 
 
+def _inner(V, W):
+    """Inner products of vectors whose components come first, antilinear in the first."""
+    return np.einsum("i...,i...->...", V.conj(), W)
+
+
+def _size(V):
+    """Lengths of vectors whose components come first."""
+    if V.dtype.kind == "c":
+        return np.sqrt(sum(np.einsum("i...,i...->...", part, part) for part in (V.real, V.imag)))
+    return np.sqrt(np.einsum("i...,i...->...", V, V))
+
+
 def _phase(z):
     """z/|z|, 1 where z is 0, and |z|."""
     size = np.abs(z)
@@ -732,3 +719,13 @@ def _pivot(M):
     if not small.any():
         return None
     return np.where(small, np.argmax(np.abs(M) > math.sqrt(0.3718 / len(M)), axis=0), 0)
+
+
+def _swapped(V, pivot):
+    """Vectors whose components 0 and `pivot` have changed places."""
+    if pivot is None:
+        return V
+    here = np.arange(len(V)).reshape((-1,) + (1,) * pivot.ndim) == pivot
+    swapped = np.where(here, V[0], V)
+    swapped[0] = np.where(here, V, 0).sum(axis=0)
+    return swapped

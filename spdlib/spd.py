@@ -370,25 +370,6 @@ def relative_distance(M, X):
     return distance[()]
 
 
-def log_congruent(A, S):
-    """Logarithm of A exp(S) Aᵀ, also where the matrix itself is beyond float64.
-
-    By the singular values of A Q exp(Λ/2), S = Q Λ Qᵀ; where they are far apart, by Jacobi's
-    method, to which columns of any size are equal. A ratio of eigenvalues of more than e^1400
-    counts as that.
-    """
-    spectrum, Q = np.linalg.eigh(S)
-    top = spectrum[..., -1:]
-    columns = A @ Q * np.exp(np.maximum(spectrum - top, -1400) / 2)[..., None, :]
-    W, s, _ = np.linalg.svd(columns)
-    for i in map(tuple, np.argwhere(s[..., 0] > 1e4 * s[..., -1])):
-        values, W[i], _, scale, _, info = dgejsv(columns[i], joba=0, jobv=3, jobr=0)
-        if info:
-            raise ArithmeticError(f"LAPACK's dgejsv ended with info = {info}")
-        s[i] = values * scale[0] / scale[1]
-    return _compose(top + 2 * np.log(s), W)
-
-
 def _seen_from(M, X):
     """L⁻¹X L⁻ᵀ with M = L Lᵀ; what float64 does not hold is infinite or NaN."""
     with np.errstate(all="ignore"):
@@ -414,6 +395,22 @@ def _log_of_far(M, X):
     U, roots, _ = np.linalg.svd(inverse_triangular(cholesky(M)) @ cholesky(X))
     logs = 2 * np.log(np.maximum(roots, EPS * roots.max(axis=-1, keepdims=True)))
     return _compose(logs + math.log(2) * (scales[1] - scales[0])[:, None], U)
+
+
+def log_congruent(A, S):
+    """Logarithms of A exp(S) Aᵀ for symmetric matrices `S`, held by float64 or not.
+
+    By the singular values of A Q exp(Λ/2), S = Q Λ Qᵀ, and where these are far apart by Jacobi's
+    method, which finds the small ones to as many digits. A ratio beyond e^1400 counts as e^1400.
+    """
+    spectrum, Q = np.linalg.eigh(S)
+    top = spectrum[..., -1:]
+    columns = A @ Q * np.exp(np.maximum(spectrum - top, -1400) / 2)[..., None, :]
+    U, roots, _ = np.linalg.svd(columns)
+    for i in map(tuple, np.argwhere(roots[..., 0] > 1e4 * roots[..., -1])):
+        roots[i], U[i], _, scale, _, _ = dgejsv(columns[i], joba=0, jobv=3, jobr=0, jobt=1)
+        roots[i] *= scale[0] / scale[1]
+    return _compose(top + 2 * np.log(roots), U)
 
 
 def eigenvalues(A):

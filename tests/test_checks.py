@@ -106,8 +106,7 @@ TYPES = [np.float16, np.float32, np.float64, np.longdouble, Fraction]
 
 def assert_same(one, other):
     if isinstance(one, dict):
-        assert one == other and all(
-            type(value) in (float, int, type(None)) for value in one.values())
+        assert one == other and all(type(value) in (float, int) for value in one.values())
     else:
         assert np.array_equal(one, other) and np.asarray(one).dtype == float
 
