@@ -1,0 +1,326 @@
+"""Mechanisms that draw from a density on a ball about the public centre, and their exact sampler.
+
+The density is known up to its constant, which the data may move: half of the promise pays for that.
+"""
+
+import math
+
+import numpy as np
+
+from ._checks import EPS, generator, integer, number, positive
+from .calibration import laplace_scale
+from .sampling import laplace_threshold
+from .spaces import log_sinhc
+
+EXACT = 4  # dimensions in which boxes are few enough
+ENTRIES = 2**18  # records times points that are looked at together
+PROPOSALS = 32  # of the first round
+
+
+class DensityMechanism:
+    """A density for a query on any space, on a ball about its public centre.
+
+    Heirs define `_log_density`.
+    """
+
+    def answer(self, query, rng=None, size=None):
+        """Private answers to the query, steps from its public centre, drawn exactly.
+
+        The number of proposals depends on the data, and so does the time that it takes: who can
+        measure it may learn more than the promise says.
+
+        Parameters
+        ----------
+        query : FrechetMean
+            At most as sensitive as the mechanism allows.
+        rng : Generator, int or None
+        size : int or tuple, optional
+            Number or shape of the answers, independent draws; each costs the promise again.
+
+        Returns
+        -------
+        array of shape (*size, dim)
+
+        Raises
+        ------
+        ValueError
+            Where the query is too sensitive, the dimension too high for the exact sampler, or a
+            record is not sound; nothing was drawn then.
+        """
+        self._check(query)
+        dim, rng = query.space.dim, generator(rng)
+        if dim > EXACT:
+            raise ValueError(f"query has dimension {dim}; accepted are those up to {EXACT}, in "
+                             "which the exact sampler ends")
+        shape = () if size is None else tuple(integer(m, "size", 0) for m in np.atleast_1d(size))
+        query.steps  # refuses a bad record
+        draws, _ = sample_by_boxes(lambda v, reach: self.log_density(query, v, reach), self.domain,
+                                   dim, math.prod(shape), rng)
+        return draws.reshape(*shape, dim)
+
+    def log_density(self, query, v, reach=0.0):
+        """Log density in the chart at the centre, up to a constant, at steps `v`, shape `(m, dim)`.
+
+        Its largest value on the part of the domain that is within `reach`, shape `(m,)`, of `v`, or
+        more. The steps have to lie in the domain.
+        """
+        space, length = query.space, np.linalg.norm(v, axis=-1)
+        reach = np.broadcast_to(reach, length.shape)
+        bend = math.sqrt(max(-space.curvature[0], 0))  # a step of the chart may be longer below
+        stretch = np.exp(log_sinhc(bend * np.minimum(length + reach, self.domain)))
+        batch = max(ENTRIES // query.n, 1)
+        parts = [slice(i, i + batch) for i in range(0, len(v), batch)]
+        score = [self._score(query, v[i], (reach * stretch)[i]) for i in parts]
+        return np.concatenate([*score, np.empty(0)]) + _log_volume(space, v, length, reach)
+
+
+class KNormGradient(DensityMechanism):
+    """The K-norm gradient mechanism (Soto et al. 2022) with clipped residuals: ε-DP.
+
+    Its density on the ball of radius `domain` about the centre, with respect to the volume of the
+    space, is proportional to `exp(-‖g(y)‖ / scale)`, where g(y) is the mean of the steps from y to
+    the records, each no longer than `clip`. At a cut point any of the shortest ways is taken. One
+    record moves ‖g(y)‖ by at most `sensitivity` at every y of the domain, and the constant by the
+    factor that follows: `scale = 2 sensitivity / epsilon` is enough whatever the data are.
+
+    Parameters
+    ----------
+    sensitivity : float
+        Of g on the domain: `gradient_sensitivity`.
+    epsilon : float
+        The promise.
+    domain : float
+        Radius of the ball on which the density lives.
+    clip : float
+        Longest residual, possibly infinite.
+
+    Attributes
+    ----------
+    scale : float
+        In the unit of the sensitivity.
+
+    Raises
+    ------
+    ValueError
+        For a parameter that is not positive, or an ε outside [1e-6, 1e3].
+    """
+
+    def __init__(self, sensitivity, epsilon, domain, clip=math.inf):
+        self.sensitivity = positive(sensitivity, "sensitivity")
+        self.scale = laplace_scale(2 * self.sensitivity, epsilon)
+        self.domain, self.clip = positive(domain, "domain"), _clip(clip)
+
+    @classmethod
+    def of(cls, query, epsilon, delta=0, clip=None, domain=None):
+        """The mechanism for this query; its promise is pure, so `delta` has to be 0.
+
+        The domain is the ball that holds the records, if no larger one is named.
+        """
+        number(delta, "delta", 0, 0, '0 with "k-norm gradient", whose promise is pure')
+        domain = query.radius if domain is None else domain
+        clip = math.inf if clip is None else clip
+        sensitivity = gradient_sensitivity(query.n, query.radius, query.space, clip, domain)
+        return cls(sensitivity, epsilon, domain, clip)
+
+    def _check(self, query):
+        """Refuse a query that moves g by more than the mechanism was made for."""
+        moves = gradient_sensitivity(query.n, query.radius, query.space, self.clip, self.domain)
+        if moves > self.sensitivity:
+            raise ValueError(f"query has a gradient of sensitivity {moves:.6g}; accepted are those "
+                             f"up to {self.sensitivity:.6g}, the mechanism's own")
+
+    def _score(self, query, v, reach):
+        residuals = _residuals(query, v)
+        length = np.linalg.norm(residuals, axis=-1)
+        share = np.minimum(1, self.clip / np.maximum(length, np.finfo(float).tiny))
+        gradient = np.linalg.norm((residuals * share[..., None]).mean(axis=-2), axis=-1)
+        if reach.any():
+            gradient -= self._change(query.space, length, reach[:, None]).mean(axis=-1)
+        return -np.maximum(gradient, 0) / self.scale
+
+    def _change(self, space, length, reach):
+        """How much a clipped residual of this length changes at most on a way as long as `reach`.
+
+        Clipping divides by length / clip what is across the way to the record, and leaves nothing
+        of what is along.
+        """
+        near, far = length - reach, length + reach
+        lowest, largest = _hessian(space, far)
+        largest = np.maximum(largest, -lowest)
+        if self.clip < math.inf:
+            largest = largest * self.clip / np.maximum(near, self.clip)
+        return np.minimum(largest * reach, 2 * np.minimum(self.clip, far))
+
+
+class TruncatedLoss(DensityMechanism):
+    """The exponential mechanism on a truncated loss, for means on any space: ε-DP.
+
+    Its density on the ball of radius `domain` about the centre, with respect to the volume of the
+    space, is proportional to exp(-(ε/2) Σ min(ρ(y, x_i)²/b², 1)) with b = `clip`. One record moves
+    the sum by at most 1 at every y, and the constant by the factor that follows.
+
+    Parameters
+    ----------
+    epsilon : float
+        The promise.
+    domain : float
+        Radius of the ball on which the density lives.
+    clip : float
+        The distance b from which on a record is not felt.
+
+    Raises
+    ------
+    ValueError
+        For a parameter that is not positive, or an ε outside [1e-6, 1e3].
+    """
+
+    def __init__(self, epsilon, domain, clip):
+        self.scale = laplace_scale(2.0, epsilon)
+        self.domain, self.clip = positive(domain, "domain"), positive(clip, "clip")
+
+    @classmethod
+    def of(cls, query, epsilon, delta=0, *, clip, domain=None):
+        """The mechanism for this query; its promise is pure, so `delta` has to be 0.
+
+        The domain is the ball that holds the records, if no larger one is named.
+        """
+        number(delta, "delta", 0, 0, '0 with "truncated loss", whose promise is pure')
+        return cls(epsilon, query.radius if domain is None else domain, clip)
+
+    def _check(self, query):
+        """Refuse a domain that the chart at the centre does not cover once."""
+        _domain(self.domain, query.space)
+
+    def _score(self, query, v, reach):
+        residuals = _residuals(query, v)
+        distance, b, reach = np.linalg.norm(residuals, axis=-1), self.clip, reach[:, None]
+        if not reach.any():
+            return -(np.minimum(distance / b, 1) ** 2).sum(axis=-1) / self.scale
+        # a record that is felt everywhere has a smooth loss, in whose sum the slopes cancel
+        smooth = distance + reach < min(b, query.space.injectivity_radius)
+        bend = np.where(smooth, _hessian(query.space, distance + reach)[0], 0).sum(axis=-1)
+        slope = np.linalg.norm((residuals * smooth[..., None]).sum(axis=-2), axis=-1)
+        t = reach[:, 0]
+        t = np.where(bend * t > slope, slope / np.where(bend > 0, bend, 1), t)
+        least = (np.where(smooth, distance, 0) ** 2).sum(axis=-1) + bend * t**2 - 2 * slope * t
+        others = np.minimum(np.maximum(distance - reach, 0) / b, 1) ** 2
+        return -(np.maximum(least, 0) / b**2 + (others * ~smooth).sum(axis=-1)) / self.scale
+
+
+def gradient_sensitivity(n, radius, space, clip=math.inf, domain=None):
+    """How much one of `n` records in a ball moves the mean clipped residual at most on the domain.
+
+    The least of what is proved: a record moves by `2 clip` at every point, and by `2 radius` times
+    the Lipschitz constant of log, which is 1 where the curvature is ≤ 0, and θ/sin θ with
+    θ = (domain + radius)√κ where it is ≤ κ, as long as no record can be a cut point. Rounded up.
+    ValueError where neither gives a bound.
+    """
+    n, radius = integer(n, "n", 1, 1e300), positive(radius, "radius")
+    domain, moves = _domain(radius if domain is None else domain, space), [2 * _clip(clip)]
+    high, reach = max(space.curvature[1], 0), space.injectivity_radius
+    straight = min(reach, math.pi / math.sqrt(high)) if high else reach
+    if radius + domain < reach and radius < straight / 2:
+        theta = (radius + domain) * math.sqrt(high)
+        moves.append(2 * radius * (theta / math.sin(theta) if theta else 1))
+    if min(moves) == math.inf:
+        raise ValueError(f"clip is {clip!r}; accepted are finite numbers above 0 where a record "
+                         f"may be a cut point of the domain, a ball of radius {domain:.6g}")
+    return min(moves) / n * (1 + 64 * EPS)
+
+
+def sample_by_boxes(log_density, radius, dim, size, rng):
+    """Draws from a density on the ball about 0 in R^dim, shape `(size, dim)`, and the proposals.
+
+    `log_density(v, reach)` bounds the log density from above on what of the ball is within `reach`
+    of the points `v` of the ball, and is the log density itself where `reach` is 0. The draws are
+    by rejection from an envelope that is constant on boxes. What is refused splits its box, as
+    long as more points were proposed than boxes looked at. Every envelope on the way gives the same
+    law to what is accepted, so the draws are exact and independent.
+    """
+    children = np.stack(np.meshgrid(*dim * [(-0.5, 0.5)], indexing="ij"), axis=-1).reshape(-1, dim)
+    centers, halves = np.zeros((1, dim)), np.array([radius])
+    ceilings, boxes, proposals = _ceilings(log_density, centers, halves, radius), 1, 0
+    draws = [np.empty((0, dim))]
+    while (missing := size - sum(map(len, draws))) > 0:
+        weights = np.cumsum(np.exp(ceilings + dim * np.log(halves)
+                                   - (ceilings + dim * np.log(halves)).max()))
+        m = max(PROPOSALS, min(len(halves), 4 * missing))
+        pick = np.searchsorted(weights, rng.random(m) * weights[-1], side="right")
+        pick = np.minimum(pick, len(halves) - 1)
+        v = centers[pick] + halves[pick, None] * rng.uniform(-1, 1, (m, dim))
+        inside = np.linalg.norm(v, axis=-1) <= radius
+        short = np.full(m, math.inf)
+        short[inside] = ceilings[pick[inside]] - log_density(v[inside])
+        accepted = rng.standard_exponential(m) > short
+        draws.append(v[accepted][:missing])
+        proposals += m
+        refused, times = np.unique(pick[~accepted], return_counts=True)
+        most = max((proposals - boxes) // len(children), 1)
+        split = refused[np.argsort(-times, kind="stable")][:most]
+        boxes += len(children) * len(split)
+        parts = (centers[split, None] + halves[split, None, None] * children).reshape(-1, dim)
+        widths = np.repeat(halves[split] / 2, len(children))
+        nearest = np.maximum(np.abs(parts) - widths[:, None], 0)
+        touch = np.linalg.norm(nearest, axis=-1) <= radius
+        parts, widths = parts[touch], widths[touch]
+        centers = np.concatenate([np.delete(centers, split, axis=0), parts])
+        halves = np.concatenate([np.delete(halves, split), widths])
+        ceilings = np.concatenate([np.delete(ceilings, split),
+                                   _ceilings(log_density, parts, widths, radius)])
+    return np.concatenate(draws), proposals
+
+
+def _ceilings(log_density, centers, halves, radius):
+    """Upper bounds of the log density on what of the boxes is in the ball.
+
+    That is no further from the point of the ball that is nearest to the box's centre than from the
+    centre itself.
+    """
+    length = np.linalg.norm(centers, axis=-1, keepdims=True)
+    return log_density(centers * np.minimum(1, radius / np.maximum(length, radius)),
+                       halves * math.sqrt(centers.shape[-1]))
+
+
+def _residuals(query, v):
+    """Steps from the points to which `v`, shape (m, dim), leads to the records, (m, n, dim)."""
+    space = query.space
+    if space.flat:
+        return query.steps - v[:, None]
+    y = space.exp(query.center, v)
+    return space._log(y[(slice(None), None)], query.points)
+
+
+def _hessian(space, distance):
+    """Bounds of the eigenvalues of the Hessian of half the squared distance, up to this distance.
+
+    By comparison s √κ cot(s √κ) and s √-κ coth(s √-κ) for the bounds κ of the curvature, or 1 if
+    that is below it or above; infinite where there may be cut points.
+    """
+    low, high = space.curvature
+    s = math.sqrt(max(-low, 0)) * distance
+    largest = np.where(s > 0, s / np.tanh(np.where(s > 0, s, 1)), 1)
+    s = np.minimum(math.sqrt(max(high, 0)) * distance, math.pi)
+    smallest = np.where(s > 0, s / np.tan(np.where(s > 0, s, 1)), 1)
+    uncut = distance < space.injectivity_radius
+    return np.where(uncut, smallest, -math.inf), np.where(uncut, largest, math.inf)
+
+
+def _log_volume(space, v, length, reach):
+    """Largest log volume of exp within `reach` of the steps `v`, or more.
+
+    On a space of curvature ≥ 0 it falls along the rays from 0 and is the same in all directions;
+    on affine-invariant SPD matrices its Lipschitz constant is that of the volume's growth.
+    """
+    if space.curvature[0] < 0:
+        return space.log_volume(v) + reach / laplace_threshold(space)
+    nearer = np.maximum(length - reach, 0) / np.where(length > 0, length, 1)
+    return space.log_volume(v * nearer[:, None])
+
+
+def _domain(domain, space):
+    return number(domain, "domain", np.finfo(float).tiny, space.injectivity_radius,
+                  f"numbers above 0 and up to {space.injectivity_radius:.6g}")
+
+
+def _clip(clip):
+    return number(clip, "clip", np.finfo(float).tiny, math.inf, "numbers above 0")
