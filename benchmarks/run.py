@@ -29,7 +29,8 @@ from pyriemann.geometry.mean import mean_logeuclid as peer_mean  # noqa: E402
 
 from spdlib.descriptors import covariance_descriptors  # noqa: E402
 from spdlib.mechanisms import RiemannianLaplace  # noqa: E402
-from spdlib.sampling import metropolis  # noqa: E402
+from spdlib.sampling import effective_sample_size, laplace_steps, metropolis  # noqa: E402
+from spdlib.spaces import AffineInvariant, Sphere  # noqa: E402
 from spdlib.spd import invvecd, mean_logeuclid, random_spd  # noqa: E402
 
 PAGE = ROOT / "book" / "speed.md"
@@ -37,6 +38,7 @@ MARKERS = "<!-- begin: written by make bench -->", "<!-- end: written by make be
 SIZES = [(500, 30), (20_000, 11), (20_000, 9), (50_000, 3), (100_000, 2)]
 RUNS, CALLS = 5, 20
 K, BURN_IN, TIMED = 30, 50_000, 200
+BATCH, CHAINS, STEPS = 10_000, 500, 400
 
 
 def run_by_run(*functions):
@@ -143,6 +145,39 @@ def laplace():
     yield f"chain, geomstats on matrices, {steps}", f"{peer:.1f} s", f"**{peer / ours:,.0f}**"
 
 
+def geodesic_walk(space, scale, M, rng):
+    """Seconds for one effective draw by the walk of Reimherr et al., A.5, and its acceptance.
+
+    It counts rejections, as it has to, and starts where it should end: no burn-in is paid for.
+    """
+    states = []
+
+    def propose(X, rng):
+        z = rng.standard_normal((len(X), space.dim + 1))
+        return space.exp(X, scale * (z / np.linalg.norm(z, axis=-1, keepdims=True))[:, :-1])
+
+    start = space.exp(M, laplace_steps(space, scale, CHAINS, rng))
+    begin = timeit.default_timer()
+    acceptance = metropolis(lambda X: -space.dist(M, X) / scale, propose, start, STEPS, rng,
+                            lambda X: states.append(X.copy()))[1]
+    seconds = timeit.default_timer() - begin
+    return seconds / effective_sample_size(space.dist(M, np.array(states))), acceptance.mean()
+
+
+def curved_laplace():
+    """Rows of the table of Laplace draws on curved spaces."""
+    rng = np.random.default_rng(0)
+    for space, scale, M in ((Sphere(2), 0.2, np.array([0.0, 0.0, 1.0])),
+                            (AffineInvariant(2), 0.4, np.eye(2)),
+                            (AffineInvariant(3), 0.4, np.eye(3))):
+        with threadpool_limits(1):
+            exact = np.median(run_by_run(partial(laplace_steps, space, scale, BATCH, rng)))
+            chain, acceptance = geodesic_walk(space, scale, M, rng)
+        exact /= BATCH
+        yield (f"`{space!r}`", scale, f"{exact * 1e6:.2f}", f"{chain * 1e6:,.0f}",
+               f"{acceptance:.2f}", f"**{chain / exact:,.0f}**")
+
+
 def table(caption, header, rows):
     """A Markdown table; each row is shown as soon as it is measured."""
     print(f"\n{caption}\n" + " | ".join(header), flush=True)
@@ -175,7 +210,10 @@ def main():
                    ["images", "spdlib", "SciPy, one by one", "spdlib / SciPy",
                     "result, bytes an image", "other memory, MiB"], descriptors()),
              table(f"One Laplace release at k = {K}",
-                   ["way", "time", "of the exact sampler's"], laplace())]
+                   ["way", "time", "of the exact sampler's"], laplace()),
+             table(f"Laplace on curved spaces, {BATCH:,} draws at once, µs a draw",
+                   ["space", "scale", "exact, `laplace_steps`", "walk, one effective draw",
+                    "its acceptance", "walk / exact"], curved_laplace())]
     begin, end = MARKERS
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
     _, _, after = rest.partition(end)

@@ -21,7 +21,7 @@ from spdlib.frechet import (
     project_to_ball,
 )
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
-from spdlib.sampling import metropolis, sample_laplace
+from spdlib.sampling import ball_steps, laplace_steps, metropolis, sample_laplace
 from spdlib.spaces import Euclidean, LogEuclidean
 from spdlib.spd import (
     ball_from_bounds,
@@ -89,6 +89,8 @@ NUMBERS = {
     "PrivateFrechetMean epsilon": (lambda v: fit(epsilon=v), 0.5),
     "PrivateFrechetMean delta": (lambda v: fit(delta=v), 0.125),
     "PrivateFrechetMean radius": (lambda v: fit(radius=v), 0.5),
+    "laplace_steps scale": (lambda v: laplace_steps(LogEuclidean(2), v, 3, 0), 0.5),
+    "ball_steps radius": (lambda v: ball_steps(LogEuclidean(2), v, 3, 0), 0.5),
     "powm a": (lambda v: powm(X, v), 0.5),
     "random_spd r": (lambda v: random_spd(2, 2, v, 0), 0.5),
     "ball_from_bounds low": (lambda v: ball_from_bounds(v, 8.0, 2)[1], 0.5),
@@ -164,6 +166,8 @@ WHOLE = {
     "LogEuclidean k": (lambda v: float(LogEuclidean(v).dim), 3),
     "Euclidean k": (lambda v: float(Euclidean(v).dim), 3),
     "sample_laplace d": (lambda v: sample_laplace((2, v), 0), 3),
+    "laplace_steps shape": (lambda v: laplace_steps(LogEuclidean(2), 0.5, (2, v), 0), 3),
+    "ball_steps shape": (lambda v: ball_steps(LogEuclidean(2), 0.5, (2, v), 0), 3),
     "metropolis steps": (
         lambda v: metropolis(lambda x: -x, lambda x, rng: x + rng.random(2), np.zeros(2), v, 0)[0],
         3),
@@ -308,9 +312,12 @@ def test_the_type_of_one_record_does_not_decide_whether_another_is_sound():
 @pytest.mark.parametrize("draw", [
     lambda rng: random_spd(2, 2, 1.0, rng), lambda rng: sample_laplace((2,), rng),
     lambda rng: metropolis(lambda x: -x, lambda x, rng: x, np.zeros(2), 1, rng),
+    lambda rng: laplace_steps(LogEuclidean(2), 0.5, 3, rng),
+    lambda rng: ball_steps(LogEuclidean(2), 0.5, 3, rng),
     lambda rng: TangentGaussian(1.0, 0.5, 1e-5).perturb(np.zeros(2), rng),
     lambda rng: PrivateFrechetMean(1.0, 1e-5, 1.0).fit(X, rng=rng),
-], ids=["random_spd", "sample_laplace", "metropolis", "perturb", "fit"])
+], ids=["random_spd", "sample_laplace", "metropolis", "laplace_steps", "ball_steps", "perturb",
+        "fit"])
 def test_a_generator_that_is_none_is_refused_by_name(draw):
     values = [True, False, np.True_, "x", "0", -1, 1.5, math.nan, [1, -1], [], (), b"1", {},
               object(), np.random]

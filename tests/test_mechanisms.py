@@ -1,75 +1,14 @@
-"""The laws of the noise and of the chains, and what the mechanisms refuse."""
+"""The laws of the noise, and what the mechanisms refuse."""
 
 import numpy as np
 import pytest
-from scipy.stats import beta, gamma, kstest, norm
+from scipy.stats import gamma, kstest
 
 from spdlib.calibration import l2_scale, sigma_analytic, sigma_classical
 from spdlib.frechet import FrechetMean
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
-from spdlib.sampling import metropolis, sample_laplace
 from spdlib.spaces import Euclidean, LogEuclidean
 from spdlib.spd import expm, invvecd, random_spd, vecd
-
-
-@pytest.mark.parametrize("d", [1, 2, 6, 465])
-def test_the_laplace_sampler_has_a_gamma_radius_and_a_uniform_direction(d):
-    x = sample_laplace((20_000, d), 0)
-    radius = np.linalg.norm(x, axis=1)
-    assert kstest(radius, gamma(d).cdf).pvalue > 1e-6
-    share = (x[:, 0] / radius) ** 2  # of a uniform direction: Beta(1/2, (d-1)/2)
-    if d == 1:
-        assert np.allclose(share, 1)
-    else:
-        assert kstest(share, beta(1 / 2, (d - 1) / 2).cdf).pvalue > 1e-6
-    assert abs((x > 0).mean() - 0.5) < 0.02
-
-
-def test_the_laplace_sampler_takes_any_shape_and_a_seed_repeats_it():
-    assert sample_laplace((3,), 0).shape == (3,)
-    assert sample_laplace((2, 4, 3), 0).shape == (2, 4, 3)
-    from_generator = sample_laplace((2, 3), np.random.default_rng(5))
-    assert np.array_equal(sample_laplace((2, 3), 5), from_generator)
-
-
-@pytest.mark.parametrize("shape", [(0,), (3, 0), (3, -1), (2.0,)])
-def test_the_laplace_sampler_refuses_a_dimension_below_1(shape):
-    message = "d, the last entry of shape, is .*; accepted are integers ≥ 1"
-    with pytest.raises(ValueError, match=message):
-        sample_laplace(shape)
-
-
-def normal_chain(x, steps, rng):
-    def log_density(x):
-        return -(x[:, 0] ** 2) / 2
-
-    def propose(x, rng):
-        return x + 2 * rng.standard_normal(x.shape)
-
-    return metropolis(log_density, propose, x, steps, rng)
-
-
-def test_chains_started_from_the_target_stay_in_it_and_others_reach_it():
-    rng = np.random.default_rng(1)
-    for start in (rng.standard_normal((20_000, 1)), np.full((20_000, 1), 3.0)):
-        x, acceptance = normal_chain(start, 40, rng)
-        assert kstest(x[:, 0], norm.cdf).pvalue > 1e-6
-    assert acceptance.shape == (20_000,)
-    exact = 2 / np.pi * np.arctan(2 / 2)  # (2/π) arctan(2/step)
-    assert acceptance.mean() == pytest.approx(exact, abs=0.01)
-
-
-def test_a_chain_does_not_touch_its_start_and_counts_a_rejection_as_a_step():
-    start = np.zeros((5, 1))
-
-    def only_zero(x):
-        return np.where(x[:, 0] == 0, 0, -np.inf)
-
-    x, acceptance = metropolis(only_zero, lambda x, rng: x + 1, start, 7, 0)
-    assert np.array_equal(x, start) and not acceptance.any()
-    x, acceptance = metropolis(lambda x: x[:, 0], lambda x, rng: x + 1, start, 7, 0)
-    assert (x == 7).all() and (acceptance == 1).all() and not start.any()
-    assert metropolis(lambda x: x[:, 0], lambda x, rng: x, start, 0)[1].tolist() == [0] * 5
 
 
 def test_scales_are_those_of_the_calibration():
