@@ -2,9 +2,12 @@
 
 import contextlib
 import functools
+import math
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
 
 CORES = os.cpu_count() or 1
 _ALONE = threading.RLock()
@@ -28,6 +31,32 @@ def blockwise(function, n, size, threads):
         others = pool.map(work, range(threads - 1))
         work(0)
     list(others)  # so that their exceptions are raised here
+
+
+def by_blocks(function, arrays, tails, made, size, threads=1):
+    """`function(*arrays)`, in blocks of about `size` items, so that what it needs stays in a cache.
+
+    An array's last axes, `tails` of them, are those of one item; the rest broadcast. `made` is an
+    empty array for one result. Blocks are cut along the longest axis of the batch.
+    """
+    batch = np.broadcast_shapes(*(A.shape[:A.ndim - tail]
+                                  for A, tail in zip(arrays, tails, strict=True)))
+    n = math.prod(batch)
+    if n <= size:
+        return function(*arrays)
+    axis = int(np.argmax(batch)) - len(batch)
+    result = np.empty(batch + made.shape, made.dtype)
+
+    def cut(A, tail, block):
+        at = A.ndim + axis - tail
+        return A[(slice(None),) * at + (block,)] if at >= 0 and A.shape[at] > 1 else A
+
+    def work(block):
+        parts = (cut(A, tail, block) for A, tail in zip(arrays, tails, strict=True))
+        cut(result, made.ndim, block)[...] = function(*parts)
+
+    blockwise(work, batch[axis], max(size * batch[axis] // n, 1), threads)
+    return result
 
 
 @contextlib.contextmanager

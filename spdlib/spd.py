@@ -35,6 +35,7 @@ SYMMETRY = 1e-10
 LOG_MAX = math.log(HUGE)
 LOG_MIN = math.log(np.finfo(float).tiny)
 MANY = 512  # so many small matrices are decomposed faster all at once than one by one
+WIDE = 1e-6  # ratio of eigenvalues below which the smaller of them lose digits
 DIVIDES = 26  # the size from which LAPACK divides and conquers, on threads of BLAS
 
 
@@ -149,7 +150,11 @@ def vecd(S):
     pyRiemann's `upper` has the same numbers row by row: 1, 4, 5, 2, 6, 3, with the same √2 off the
     diagonal.
     """
-    S = _symmetric(S, "S")
+    return upper(_symmetric(S, "S"))
+
+
+def upper(S):
+    """`vecd` of matrices that are known to be symmetric."""
     rows, columns = np.triu_indices(S.shape[-1], 1)
     diagonal = np.diagonal(S, axis1=-2, axis2=-1)
     return np.concatenate([diagonal, math.sqrt(2) * S[..., rows, columns]], axis=-1)
@@ -207,6 +212,176 @@ def is_spd(X):
     A = np.where(sound[..., None, None], real(X, "X"), 0)
     _, low, high = _spectral(np.log, _symmetrised(A))
     return sound & (low > _floor(high, A.shape[-1], eps))
+
+
+def positive_definite(X, name):
+    """`X` as float64 SPD matrices, for who does not need their logarithm; ValueError as of `logm`.
+
+    A determinant that is large beside the trace tells at once; the other matrices are decomposed.
+    """
+    X = array(X, name)
+    A, eps = _symmetric(X, name), rounding(X)
+    k, trace = A.shape[-1], np.trace(A, axis1=-2, axis2=-1)
+    unsure = ~(_least_eigenvalue(A, trace) > max(1e-10, 4 * k * eps) * trace)
+    if unsure.any():
+        low, high = np.ones(trace.shape), np.ones(trace.shape)
+        _, low[unsure], high[unsure] = _spectral(np.log, A[unsure])
+        _check_positive(low, high, k, name, eps)
+    return A
+
+
+def _least_eigenvalue(A, trace):
+    """A bound below the smallest eigenvalues of matrices that are positive definite, else ≤ 0.
+
+    The others are at most trace/(k - 1) in their geometric mean.
+    """
+    k = A.shape[-1]
+    with np.errstate(all="ignore"):  # NaN, which is no bound
+        if k == 1:
+            return trace
+        if k == 2:
+            return A[..., 0, 0] * (A[..., 1, 1] / trace) - A[..., 0, 1] * (A[..., 0, 1] / trace)
+        try:
+            pivots = np.diagonal(np.linalg.cholesky(A), axis1=-2, axis2=-1)
+        except np.linalg.LinAlgError:
+            return 0 * trace
+        return pivots[..., 0]**2 * (pivots[..., 1:]**2 / (trace[..., None] / (k - 1))).prod(axis=-1)
+
+
+def cholesky(A):
+    """Lower triangular L with L Lᵀ = A, for SPD matrices as `positive_definite` returns them."""
+    if A.shape[-1] == 2:
+        L = np.zeros(A.shape)
+        L[..., 0, 0] = np.sqrt(A[..., 0, 0])
+        L[..., 1, 0] = A[..., 1, 0] / L[..., 0, 0]
+        rest = A[..., 1, 1] - L[..., 1, 0]**2
+        L[..., 1, 1] = np.sqrt(np.maximum(rest, EPS * A[..., 1, 1]))  # below that it is rounding
+        return L
+    try:
+        return np.linalg.cholesky(A)
+    except np.linalg.LinAlgError:  # of one that is almost singular: L Lᵀ = RᵀR, R from √A = QR
+        root, _, _ = _spectral(lambda eigenvalues: np.sqrt(np.maximum(eigenvalues, 0)), A)
+        L = np.linalg.qr(root)[1].swapaxes(-2, -1)
+        return L * np.where(np.diagonal(L, axis1=-2, axis2=-1) < 0, -1, 1)[..., None, :]
+
+
+def function_of(function, A):
+    """`function` of symmetric matrices, their smallest and largest eigenvalues.
+
+    As the eigen kernel has it; that of 2 × 2 matrices is a multiple of the matrix and of I.
+    """
+    if A.shape[-1] != 2:
+        return _spectral(function, A)
+    with np.errstate(all="ignore"):  # what has no function value is the caller's to refuse
+        middle, half = A[..., 0, 0] / 2 + A[..., 1, 1] / 2, A[..., 0, 0] / 2 - A[..., 1, 1] / 2
+        radius = np.hypot(half, A[..., 0, 1])
+        low, high = middle - radius, middle + radius
+        below, above = function(low), function(high)
+        slope = (above - below) / np.where(radius > 0, 2 * radius, 1)
+        F = np.empty(A.shape)
+        F[..., 0, 0] = F[..., 1, 1] = below / 2 + above / 2
+        F[..., 0, 0] += slope * half
+        F[..., 1, 1] -= slope * half
+        F[..., 0, 1] = F[..., 1, 0] = slope * A[..., 0, 1]
+    return F, low, high
+
+
+def congruent(A, X):
+    """A X Aᵀ, symmetric to the last bit."""
+    K = range(A.shape[-1])
+    if len(K) > 3:
+        product = A @ X @ A.swapaxes(-2, -1)
+        return product / 2 + product.swapaxes(-2, -1) / 2
+    rows = [[sum(A[..., i, p] * X[..., p, j] for p in K) for j in K] for i in K]
+    return _by_transpose(rows, A)
+
+
+def gram(A):
+    """A Aᵀ, symmetric to the last bit."""
+    K = range(A.shape[-1])
+    if len(K) > 3:
+        product = A @ A.swapaxes(-2, -1)
+        return product / 2 + product.swapaxes(-2, -1) / 2
+    return _by_transpose([[A[..., i, j] for j in K] for i in K], A)
+
+
+def _by_transpose(B, A):
+    """B Aᵀ, entry by entry, where it is known to be symmetric; `B` is a list of rows."""
+    W = np.empty(B[0][0].shape + A.shape[-2:])
+    for i, j in itertools.combinations_with_replacement(range(len(B)), 2):
+        W[..., i, j] = W[..., j, i] = sum(B[i][p] * A[..., j, p] for p in range(len(B)))
+    return W
+
+
+def inverse_triangular(L):
+    """Inverses of lower triangular matrices."""
+    if L.shape[-1] != 2:
+        return np.linalg.inv(L)
+    A = np.zeros(L.shape)
+    A[..., 0, 0], A[..., 1, 1] = 1 / L[..., 0, 0], 1 / L[..., 1, 1]
+    A[..., 1, 0] = -L[..., 1, 0] * A[..., 0, 0] * A[..., 1, 1]
+    return A
+
+
+def relative_log(M, X):
+    """Logarithms of L⁻¹X L⁻ᵀ with M = L Lᵀ, for SPD matrices as `positive_definite` has them."""
+    W, beyond = _seen_from(M, X)
+    S, low, high = function_of(np.log, W)
+    beyond |= ~(low > WIDE * high)
+    if beyond.any():
+        M, X = (np.broadcast_to(A, W.shape)[beyond] for A in (M, X))
+        S[beyond] = _log_of_far(M, X)
+    return S
+
+
+def relative_distance(M, X):
+    """Norms of these logarithms, for which the eigenvalues alone are enough."""
+    if M.shape[-1] <= 3:  # where the vectors cost nothing
+        return np.linalg.norm(upper(relative_log(M, X)), axis=-1)
+    W, beyond = _seen_from(M, X)
+    spectrum = eigenvalues(W)
+    beyond |= ~(spectrum.min(axis=-1) > WIDE * spectrum.max(axis=-1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        distance = np.asarray(np.linalg.norm(np.log(spectrum), axis=-1))
+    if beyond.any():
+        M, X = (np.broadcast_to(A, W.shape)[beyond] for A in (M, X))
+        distance[beyond] = np.linalg.norm(_log_of_far(M, X), axis=(-2, -1))
+    return distance[()]
+
+
+def _seen_from(M, X):
+    """L⁻¹X L⁻ᵀ with M = L Lᵀ, and where float64 does not hold it: I stands there."""
+    with np.errstate(all="ignore"):
+        W = congruent(inverse_triangular(cholesky(M)), X)
+    beyond = ~np.isfinite(W).all(axis=(-2, -1))
+    if beyond.any():
+        W[beyond] = np.eye(W.shape[-1])
+    return W, beyond
+
+
+def _log_of_far(M, X):
+    """The logarithms, where the eigenvalues lie further apart than float64 tells.
+
+    Their roots, singular values, lie half as far apart. Powers of two are taken out beforehand.
+    """
+    scales = [np.frexp(A.max(axis=(-2, -1)))[1] for A in (M, X)]
+    M, X = (np.ldexp(A, -scale[:, None, None])
+            for A, scale in zip((M, X), scales, strict=True))
+    U, roots, _ = np.linalg.svd(inverse_triangular(cholesky(M)) @ cholesky(X))
+    logs = 2 * np.log(np.maximum(roots, EPS * roots.max(axis=-1, keepdims=True)))
+    return _compose(logs + math.log(2) * (scales[1] - scales[0])[:, None], U)
+
+
+def eigenvalues(A):
+    """Eigenvalues of symmetric matrices, shape `(..., k)`, in any order; no vectors."""
+    k = A.shape[-1]
+    if k == 2:
+        _, low, high = function_of(np.positive, A)
+        return np.stack([low, high], axis=-1)
+    if k == 3:
+        return _eigh(A.reshape(-1, 3, 3))[0].reshape(A.shape[:-1])
+    with _calm_blas(A[..., 0, 0].size, k):
+        return np.linalg.eigvalsh(A)
 
 
 def oplus(X, Y):
