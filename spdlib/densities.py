@@ -9,25 +9,31 @@ import numpy as np
 
 from ._checks import EPS, generator, integer, number, positive
 from .calibration import laplace_scale
-from .sampling import laplace_threshold
+from .sampling import ball_steps, laplace_threshold, metropolis, split_rhat
 from .spaces import log_sinhc
 
 EXACT = 4  # dimensions in which boxes are few enough
 ENTRIES = 2**18  # records times points that are looked at together
 PROPOSALS = 32  # of the first round
+CHAINS, TUNING, LONGEST = 16, 40, 2**15  # at least so many chains, rounds to tune, steps at most
+MIXED = 1.01  # the largest split-R̂ of chains whose last states are taken
 
 
 class DensityMechanism:
     """A density for a query on any space, on a ball about its public centre.
 
-    Heirs define `_log_density`.
+    Heirs define `_score`, the log density with respect to the volume, and `_check`.
     """
 
     def answer(self, query, rng=None, size=None):
-        """Private answers to the query, steps from its public centre, drawn exactly.
+        """Private answers to the query, steps from its public centre.
 
-        The number of proposals depends on the data, and so does the time that it takes: who can
-        measure it may learn more than the promise says.
+        They are drawn exactly in dimensions up to 4. In higher ones Metropolis chains from uniform
+        starts are run until their split-R̂ says that they agree; the law of their last states is
+        known by no bound, so the promise is not proved for them.
+
+        The number of proposals, and with it the time that an answer takes, depends on the data: who
+        can measure it may learn more than the promise says.
 
         Parameters
         ----------
@@ -44,19 +50,25 @@ class DensityMechanism:
         Raises
         ------
         ValueError
-            Where the query is too sensitive, the dimension too high for the exact sampler, or a
-            record is not sound; nothing was drawn then.
+            Where the query is too sensitive, a record is not sound, or the dimension is too high
+            and `approximate` is not set; nothing was drawn then. Where chains do not mix.
         """
         self._check(query)
-        dim, rng = query.space.dim, generator(rng)
-        if dim > EXACT:
+        space, dim, rng = query.space, query.space.dim, generator(rng)
+        if dim > EXACT and not self.approximate:
             raise ValueError(f"query has dimension {dim}; accepted are those up to {EXACT}, in "
-                             "which the exact sampler ends")
+                             "which the exact sampler ends, unless approximate=True lets chains "
+                             "run, of which no promise is proved")
         shape = () if size is None else tuple(integer(m, "size", 0) for m in np.atleast_1d(size))
-        query.steps  # refuses a bad record
-        draws, _ = sample_by_boxes(lambda v, reach: self.log_density(query, v, reach), self.domain,
-                                   dim, math.prod(shape), rng)
-        return draws.reshape(*shape, dim)
+        size = math.prod(shape)
+        query.steps  # refuses a bad record before anything is drawn
+        if dim > EXACT:
+            start = ball_steps(space, self.domain, max(size, CHAINS), rng)
+            draws = sample_by_chains(lambda v: self.log_density(query, v), start, self.domain, rng)
+        else:
+            draws, _ = sample_by_boxes(lambda v, reach: self.log_density(query, v, reach),
+                                       self.domain, dim, size, rng)
+        return draws[:size].reshape(*shape, dim)
 
     def log_density(self, query, v, reach=0.0):
         """Log density in the chart at the centre, up to a constant, at steps `v`, shape `(m, dim)`.
@@ -64,7 +76,7 @@ class DensityMechanism:
         Its largest value on the part of the domain that is within `reach`, shape `(m,)`, of `v`, or
         more. The steps have to lie in the domain.
         """
-        space, length = query.space, np.linalg.norm(v, axis=-1)
+        space, length = query.space, _length(v)
         reach = np.broadcast_to(reach, length.shape)
         bend = math.sqrt(max(-space.curvature[0], 0))  # a step of the chart may be longer below
         stretch = np.exp(log_sinhc(bend * np.minimum(length + reach, self.domain)))
@@ -92,7 +104,9 @@ class KNormGradient(DensityMechanism):
     domain : float
         Radius of the ball on which the density lives.
     clip : float
-        Longest residual, possibly infinite.
+        Longest residual.
+    approximate : bool
+        Whether chains may answer where nothing samples exactly; without a proof of the promise.
 
     Attributes
     ----------
@@ -105,22 +119,27 @@ class KNormGradient(DensityMechanism):
         For a parameter that is not positive, or an ε outside [1e-6, 1e3].
     """
 
-    def __init__(self, sensitivity, epsilon, domain, clip=math.inf):
+    def __init__(self, sensitivity, epsilon, domain, clip, approximate=False):
         self.sensitivity = positive(sensitivity, "sensitivity")
         self.scale = laplace_scale(2 * self.sensitivity, epsilon)
-        self.domain, self.clip = positive(domain, "domain"), _clip(clip)
+        self.domain, self.clip = positive(domain, "domain"), positive(clip, "clip")
+        self.approximate = bool(approximate)
 
     @classmethod
-    def of(cls, query, epsilon, delta=0, clip=None, domain=None):
+    def of(cls, query, epsilon, delta=0, clip=None, domain=None, approximate=False):
         """The mechanism for this query; its promise is pure, so `delta` has to be 0.
 
-        The domain is the ball that holds the records, if no larger one is named.
+        The domain is the ball that holds the records, if no larger one is named. By default no
+        residual is so long that it is clipped: then g vanishes at the mean. A `clip` of half the
+        radius halves the noise, which pays where most records lie closer together than that; where
+        they are skewed it costs a bias that no number of records takes away.
         """
         number(delta, "delta", 0, 0, '0 with "k-norm gradient", whose promise is pure')
         domain = query.radius if domain is None else domain
-        clip = math.inf if clip is None else clip
+        if clip is None:
+            clip = min(domain + query.radius, query.space.injectivity_radius)
         sensitivity = gradient_sensitivity(query.n, query.radius, query.space, clip, domain)
-        return cls(sensitivity, epsilon, domain, clip)
+        return cls(sensitivity, epsilon, domain, clip, approximate)
 
     def _check(self, query):
         """Refuse a query that moves g by more than the mechanism was made for."""
@@ -131,9 +150,9 @@ class KNormGradient(DensityMechanism):
 
     def _score(self, query, v, reach):
         residuals = _residuals(query, v)
-        length = np.linalg.norm(residuals, axis=-1)
-        share = np.minimum(1, self.clip / np.maximum(length, np.finfo(float).tiny))
-        gradient = np.linalg.norm((residuals * share[..., None]).mean(axis=-2), axis=-1)
+        length = _length(residuals)
+        share = self.clip / np.maximum(length, self.clip)
+        gradient = _length(np.einsum("mni,mn->mi", residuals, share)) / query.n
         if reach.any():
             gradient -= self._change(query.space, length, reach[:, None]).mean(axis=-1)
         return -np.maximum(gradient, 0) / self.scale
@@ -147,9 +166,8 @@ class KNormGradient(DensityMechanism):
         near, far = length - reach, length + reach
         lowest, largest = _hessian(space, far)
         largest = np.maximum(largest, -lowest)
-        if self.clip < math.inf:
-            largest = largest * self.clip / np.maximum(near, self.clip)
-        return np.minimum(largest * reach, 2 * np.minimum(self.clip, far))
+        largest = largest * self.clip / np.maximum(near, self.clip)
+        return np.minimum(largest * reach, 2 * self.clip)
 
 
 class TruncatedLoss(DensityMechanism):
@@ -167,6 +185,8 @@ class TruncatedLoss(DensityMechanism):
         Radius of the ball on which the density lives.
     clip : float
         The distance b from which on a record is not felt.
+    approximate : bool
+        Whether chains may answer where nothing samples exactly; without a proof of the promise.
 
     Raises
     ------
@@ -174,18 +194,19 @@ class TruncatedLoss(DensityMechanism):
         For a parameter that is not positive, or an ε outside [1e-6, 1e3].
     """
 
-    def __init__(self, epsilon, domain, clip):
+    def __init__(self, epsilon, domain, clip, approximate=False):
         self.scale = laplace_scale(2.0, epsilon)
         self.domain, self.clip = positive(domain, "domain"), positive(clip, "clip")
+        self.approximate = bool(approximate)
 
     @classmethod
-    def of(cls, query, epsilon, delta=0, *, clip, domain=None):
+    def of(cls, query, epsilon, delta=0, *, clip, domain=None, approximate=False):
         """The mechanism for this query; its promise is pure, so `delta` has to be 0.
 
         The domain is the ball that holds the records, if no larger one is named.
         """
         number(delta, "delta", 0, 0, '0 with "truncated loss", whose promise is pure')
-        return cls(epsilon, query.radius if domain is None else domain, clip)
+        return cls(epsilon, query.radius if domain is None else domain, clip, approximate)
 
     def _check(self, query):
         """Refuse a domain that the chart at the centre does not cover once."""
@@ -193,13 +214,13 @@ class TruncatedLoss(DensityMechanism):
 
     def _score(self, query, v, reach):
         residuals = _residuals(query, v)
-        distance, b, reach = np.linalg.norm(residuals, axis=-1), self.clip, reach[:, None]
+        distance, b, reach = _length(residuals), self.clip, reach[:, None]
         if not reach.any():
             return -(np.minimum(distance / b, 1) ** 2).sum(axis=-1) / self.scale
         # a record that is felt everywhere has a smooth loss, in whose sum the slopes cancel
         smooth = distance + reach < min(b, query.space.injectivity_radius)
         bend = np.where(smooth, _hessian(query.space, distance + reach)[0], 0).sum(axis=-1)
-        slope = np.linalg.norm((residuals * smooth[..., None]).sum(axis=-2), axis=-1)
+        slope = _length(np.einsum("mni,mn->mi", residuals, smooth.astype(float)))
         t = reach[:, 0]
         t = np.where(bend * t > slope, slope / np.where(bend > 0, bend, 1), t)
         least = (np.where(smooth, distance, 0) ** 2).sum(axis=-1) + bend * t**2 - 2 * slope * t
@@ -207,24 +228,22 @@ class TruncatedLoss(DensityMechanism):
         return -(np.maximum(least, 0) / b**2 + (others * ~smooth).sum(axis=-1)) / self.scale
 
 
-def gradient_sensitivity(n, radius, space, clip=math.inf, domain=None):
+def gradient_sensitivity(n, radius, space, clip, domain):
     """How much one of `n` records in a ball moves the mean clipped residual at most on the domain.
 
-    The least of what is proved: a record moves by `2 clip` at every point, and by `2 radius` times
-    the Lipschitz constant of log, which is 1 where the curvature is ≤ 0, and θ/sin θ with
-    θ = (domain + radius)√κ where it is ≤ κ, as long as no record can be a cut point. Rounded up.
-    ValueError where neither gives a bound.
+    The least of what is proved: a residual is never longer than `clip`, nor than the domain and the
+    ball are wide, and moves by twice that at most; and it moves by `2 radius` times the Lipschitz
+    constant of log, which is 1 where the curvature is ≤ 0, and θ/sin θ with θ = (domain + radius)√κ
+    where it is ≤ κ, as long as no record can be a cut point. Rounded up.
     """
     n, radius = integer(n, "n", 1, 1e300), positive(radius, "radius")
-    domain, moves = _domain(radius if domain is None else domain, space), [2 * _clip(clip)]
+    domain, clip = _domain(domain, space), positive(clip, "clip")
     high, reach = max(space.curvature[1], 0), space.injectivity_radius
+    moves = [2 * min(clip, domain + radius, reach)]
     straight = min(reach, math.pi / math.sqrt(high)) if high else reach
     if radius + domain < reach and radius < straight / 2:
         theta = (radius + domain) * math.sqrt(high)
         moves.append(2 * radius * (theta / math.sin(theta) if theta else 1))
-    if min(moves) == math.inf:
-        raise ValueError(f"clip is {clip!r}; accepted are finite numbers above 0 where a record "
-                         f"may be a cut point of the domain, a ball of radius {domain:.6g}")
     return min(moves) / n * (1 + 64 * EPS)
 
 
@@ -234,8 +253,8 @@ def sample_by_boxes(log_density, radius, dim, size, rng):
     `log_density(v, reach)` bounds the log density from above on what of the ball is within `reach`
     of the points `v` of the ball, and is the log density itself where `reach` is 0. The draws are
     by rejection from an envelope that is constant on boxes. What is refused splits its box, as
-    long as more points were proposed than boxes looked at. Every envelope on the way gives the same
-    law to what is accepted, so the draws are exact and independent.
+    long as no more than one box was looked at for two proposals. Every envelope on the way gives
+    the same law to what is accepted, so the draws are exact and independent.
     """
     children = np.stack(np.meshgrid(*dim * [(-0.5, 0.5)], indexing="ij"), axis=-1).reshape(-1, dim)
     centers, halves = np.zeros((1, dim)), np.array([radius])
@@ -248,20 +267,20 @@ def sample_by_boxes(log_density, radius, dim, size, rng):
         pick = np.searchsorted(weights, rng.random(m) * weights[-1], side="right")
         pick = np.minimum(pick, len(halves) - 1)
         v = centers[pick] + halves[pick, None] * rng.uniform(-1, 1, (m, dim))
-        inside = np.linalg.norm(v, axis=-1) <= radius
+        inside = _length(v) <= radius
         short = np.full(m, math.inf)
-        short[inside] = ceilings[pick[inside]] - log_density(v[inside])
+        short[inside] = ceilings[pick[inside]] - log_density(v[inside], 0.0)
         accepted = rng.standard_exponential(m) > short
         draws.append(v[accepted][:missing])
         proposals += m
         refused, times = np.unique(pick[~accepted], return_counts=True)
-        most = max((proposals - boxes) // len(children), 1)
+        most = max((proposals // 2 - boxes) // len(children), 1)
         split = refused[np.argsort(-times, kind="stable")][:most]
         boxes += len(children) * len(split)
         parts = (centers[split, None] + halves[split, None, None] * children).reshape(-1, dim)
         widths = np.repeat(halves[split] / 2, len(children))
         nearest = np.maximum(np.abs(parts) - widths[:, None], 0)
-        touch = np.linalg.norm(nearest, axis=-1) <= radius
+        touch = _length(nearest) <= radius
         parts, widths = parts[touch], widths[touch]
         centers = np.concatenate([np.delete(centers, split, axis=0), parts])
         halves = np.concatenate([np.delete(halves, split), widths])
@@ -270,13 +289,44 @@ def sample_by_boxes(log_density, radius, dim, size, rng):
     return np.concatenate(draws), proposals
 
 
+def sample_by_chains(log_density, x, radius, rng):
+    """Last states of Metropolis chains in the ball about 0 from the states `x`, shape `(m, dim)`.
+
+    Each run is twice as long as the one before, until the chains have mixed; ValueError where they
+    do not within `LONGEST` steps.
+    """
+    def inside(v):
+        log_p = np.full(len(v), -math.inf)
+        near = _length(v) <= radius
+        log_p[near] = log_density(v[near])
+        return log_p
+
+    def run(x, steps, watch=None):
+        return metropolis(inside, lambda x, rng: x + width * rng.standard_normal(x.shape), x, steps,
+                          rng, watch)
+
+    width = radius
+    for _ in range(TUNING):
+        x, acceptance = run(x, 20)
+        width *= math.exp(2 * (acceptance.mean() - 0.25))
+    steps = 512
+    while steps <= LONGEST:
+        states = []
+        x, _ = run(x, steps, lambda x: states.append(x.copy()))
+        if (rhat := split_rhat(np.stack(states)).max()) <= MIXED:
+            return x
+        steps *= 2
+    raise ValueError(f"the chains have a split-R̂ of {rhat:.3f} after {LONGEST} steps; accepted is "
+                     f"{MIXED}")
+
+
 def _ceilings(log_density, centers, halves, radius):
     """Upper bounds of the log density on what of the boxes is in the ball.
 
     That is no further from the point of the ball that is nearest to the box's centre than from the
     centre itself.
     """
-    length = np.linalg.norm(centers, axis=-1, keepdims=True)
+    length = _length(centers)[:, None]
     return log_density(centers * np.minimum(1, radius / np.maximum(length, radius)),
                        halves * math.sqrt(centers.shape[-1]))
 
@@ -288,6 +338,11 @@ def _residuals(query, v):
         return query.steps - v[:, None]
     y = space.exp(query.center, v)
     return space._log(y[(slice(None), None)], query.points)
+
+
+def _length(v):
+    """Lengths of vectors, shape (...); several times as fast as `norm` where they are short."""
+    return np.sqrt(np.einsum("...i,...i->...", v, v))
 
 
 def _hessian(space, distance):
@@ -320,7 +375,3 @@ def _log_volume(space, v, length, reach):
 def _domain(domain, space):
     return number(domain, "domain", np.finfo(float).tiny, space.injectivity_radius,
                   f"numbers above 0 and up to {space.injectivity_radius:.6g}")
-
-
-def _clip(clip):
-    return number(clip, "clip", np.finfo(float).tiny, math.inf, "numbers above 0")

@@ -23,6 +23,7 @@ ORDER = [
     "spaces",
     "sampling",
     "mechanisms",
+    "densities",
     "frechet",
     "planning",
     "audit",

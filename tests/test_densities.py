@@ -1,0 +1,342 @@
+"""Densities on a ball: the laws of the exact sampler, its envelopes, and what is promised.
+
+What the laws are compared with is written here a second time, by other formulas, on grids.
+"""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from spdlib.densities import KNormGradient, TruncatedLoss, gradient_sensitivity, sample_by_boxes
+from spdlib.spaces import AffineInvariant, KendallPlanar, LogEuclidean, Sphere
+
+POLE = np.array([0.0, 0.0, 1.0])
+CUT = math.pi
+
+
+def query(space, center, steps, radius):
+    """What a mechanism asks of a Fréchet mean, made of steps that lie in the ball."""
+    points = space.exp(center, steps)
+    return SimpleNamespace(space=space, center=center, steps=steps, points=points, n=len(steps),
+                           radius=radius)
+
+
+def in_ball(n, dim, radius, rng):
+    z = rng.standard_normal((n, dim))
+    return radius * z / np.linalg.norm(z, axis=1, keepdims=True) * rng.random((n, 1))
+
+
+def sphere_grid(radius, rings=160, rays=160):
+    """Steps from the pole, points and volumes of a grid on a ball of S² (Gauss by trapezium)."""
+    t, w = np.polynomial.legendre.leggauss(rings)
+    t, w = (t + 1) * radius / 2, w * radius / 2
+    phi = 2 * math.pi * (np.arange(rays) + 0.5) / rays
+    t, phi = (a.ravel() for a in np.meshgrid(t, phi, indexing="ij"))
+    volume = np.repeat(w, rays) * np.sin(t) * 2 * math.pi / rays
+    flat = t[:, None] * np.stack([np.cos(phi), np.sin(phi)], axis=1)
+    points = np.stack([np.sin(t) * np.cos(phi), np.sin(t) * np.sin(phi), np.cos(t)], axis=1)
+    return flat, points, volume
+
+
+def spd_grid(radius, nodes=48):
+    """Steps from the identity, points and volumes of a grid on a ball of SPD(2)."""
+    t, w = np.polynomial.legendre.leggauss(nodes)
+    s, ws = (t + 1) * radius / 2, w * radius / 2
+    phi = math.pi * (np.arange(2 * nodes) + 0.5) / nodes
+    s, z, phi = (a.ravel() for a in np.meshgrid(s, t, phi, indexing="ij"))
+    volume = np.repeat(ws, 2 * nodes**2) * np.tile(np.repeat(w, 2 * nodes), nodes) * s**2
+    volume *= math.pi / nodes
+    # the trace and the two other coordinates of a symmetric matrix, orthonormal in Frobenius
+    across = s * np.sqrt(1 - z**2)
+    a, b, c = s * z, across * np.cos(phi), across * np.sin(phi)
+    V = np.stack([(a + b), c, c, (a - b)], axis=-1).reshape(-1, 2, 2) / math.sqrt(2)
+    half = across / math.sqrt(2)  # half the difference of the eigenvalues
+    volume *= np.sinh(half) / np.where(half > 0, half, 1)
+    return V, power(V, np.exp), volume
+
+
+def power(X, function):
+    values, vectors = np.linalg.eigh(X)
+    return vectors * function(values)[..., None, :] @ np.swapaxes(vectors, -2, -1)
+
+
+def sphere_residuals(Y, X):
+    """Vectors at the points Y of S² towards the points X, in space, shape (m, n, 3)."""
+    across = X - (Y @ X.T)[..., None] * Y[:, None]
+    sine = np.linalg.norm(across, axis=-1)
+    return across * (np.arctan2(sine, Y @ X.T) / np.maximum(sine, 1e-300))[..., None]
+
+
+def spd_residuals(Y, X):
+    """Log(Y^-1/2 X Y^-1/2) as vectors of four entries, shape (m, n, 4)."""
+    root = power(Y, lambda v: 1 / np.sqrt(v))[:, None]
+    return power(root @ X @ root, np.log).reshape(len(Y), len(X), 4)
+
+
+def clipped_mean(residuals, clip):
+    length = np.linalg.norm(residuals, axis=-1, keepdims=True)
+    return np.linalg.norm((residuals * np.minimum(1, clip / (length + 1e-300))).mean(axis=1), axis=1)
+
+
+def truncated(residuals, clip):
+    return np.minimum(np.linalg.norm(residuals, axis=-1) / clip, 1) ** 2
+
+
+def largest_log_ratio(f, g, volume):
+    """Of the two normalised densities exp(-f) and exp(-g)."""
+    def normalised(f):
+        return -f - np.log((volume * np.exp(f.min() - f)).sum()) + f.min()
+
+    return np.abs(normalised(f) - normalised(g)).max()
+
+
+CASES = {
+    "sphere": (Sphere(2), POLE, math.pi / 4, sphere_grid, sphere_residuals, 6),
+    "spd": (AffineInvariant(2), np.eye(2), 1.2, spd_grid, spd_residuals, 6),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("mechanism", ["k-norm gradient", "clipped", "truncated loss"])
+def test_the_sampler_has_the_law_of_the_density_and_a_scale_off_by_5_percent_is_seen(name,
+                                                                                     mechanism):
+    space, center, radius, grid, residuals, n = CASES[name]
+    rng = np.random.default_rng(7)
+    data = query(space, center, in_ball(n, space.dim, radius, rng), radius)
+    if mechanism == "truncated loss":
+        made, width = TruncatedLoss.of(data, 8.0, clip=radius), radius
+    else:
+        clip = radius / 2 if mechanism == "clipped" else None
+        made, width = KNormGradient.of(data, 12.0, clip=clip), clip or math.inf
+
+    def exponent(Y):
+        if mechanism == "truncated loss":
+            return truncated(residuals(Y, data.points), width).sum(axis=1) * 8.0 / 2
+        return clipped_mean(residuals(Y, data.points), width) / made.scale
+
+    def levels(draws):
+        return exponent(space.exp(center, draws))
+
+    _, Y, volume = grid(radius)
+    on_grid = exponent(Y)
+    order = np.argsort(on_grid)
+    draws = made.answer(data, rng, 60_000)
+    seen, band = np.sort(levels(draws)), math.sqrt(math.log(2e6) / 2 / 60_000)
+
+    def distance(factor):
+        weight = (volume * np.exp(factor * (on_grid.min() - on_grid)))[order]
+        cdf = np.interp(seen, on_grid[order], np.cumsum(weight) / weight.sum())
+        empirical = np.arange(1, len(seen) + 1) / len(seen)
+        return np.abs(cdf - empirical).max()
+
+    resolution = 0.003  # of the grid
+    assert distance(1.0) < band + resolution
+    assert min(distance(1 / 1.05), distance(1.05)) > band + resolution
+
+
+@pytest.mark.slow
+def test_the_direction_of_the_draws_is_right_too():
+    """The mean of the draws on S², to the standard error, against the grid."""
+    rng = np.random.default_rng(3)
+    radius = math.pi / 3
+    data = query(Sphere(2), POLE, np.array([[0.9, 0.1], [0.8, -0.2], [-0.3, 0.6]]), radius)
+    for made in (KNormGradient.of(data, 9.0), TruncatedLoss.of(data, 6.0, clip=0.5)):
+        flat, _, _ = sphere_grid(radius)
+        density = np.exp(made.log_density(data, flat))
+        _, _, volume = sphere_grid(radius)
+        weight = density / np.sinc(np.linalg.norm(flat, axis=1) / math.pi) * volume
+        mean = (weight[:, None] * flat).sum(axis=0) / weight.sum()
+        draws = made.answer(data, rng, 40_000)
+        assert np.abs(draws.mean(axis=0) - mean).max() < 5 * draws.std() / 200
+
+
+SPACES = [
+    (Sphere(2), POLE, math.pi), (Sphere(3, 0.25), np.eye(4)[3], 2 * math.pi),
+    (Sphere(1, 4.0), np.eye(2)[0], math.pi / 2), (AffineInvariant(2), np.eye(2), 3.0),
+    (AffineInvariant(3), np.eye(3), 2.0), (LogEuclidean(2), np.eye(2), 3.0),
+    (KendallPlanar(3), np.array([1, 1j, -1 - 1j]), math.pi / 2),
+    (KendallPlanar(4), np.array([1, 1j, -1, -1j]), math.pi / 2),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("space, center, widest", SPACES, ids=[repr(s) for s, *_ in SPACES])
+def test_the_envelope_lies_above_the_density_up_to_the_cut_locus_and_across(space, center, widest):
+    rng = np.random.default_rng(11)
+    if isinstance(space, KendallPlanar):
+        center = space.points(center)
+    for _ in range(60):
+        domain, radius = widest * rng.choice([1, 0.5, 0.2], 2) * [1, 0.999]
+        data = query(space, center, in_ball(rng.integers(1, 9), space.dim, radius, rng), radius)
+        clip = widest * rng.choice([1e-3, 0.1, 0.5, 1])
+        for made in (KNormGradient.of(data, 5.0, clip=clip, domain=domain),
+                     TruncatedLoss.of(data, 5.0, clip=clip, domain=domain)):
+            v, reach = in_ball(40, space.dim, domain, rng), domain * 10 ** rng.uniform(-4, 0.5, 40)
+            ceiling = made.log_density(data, v, reach)
+            for _ in range(3):
+                near = v + reach[:, None] * in_ball(40, space.dim, 1, rng)
+                inside = np.linalg.norm(near, axis=1) <= domain
+                assert (made.log_density(data, near[inside]) <= ceiling[inside] + 1e-9).all()
+
+
+def test_the_envelope_closes_upon_the_density():
+    rng = np.random.default_rng(5)
+    for space, center, widest in SPACES:
+        data = query(space, center, in_ball(5, space.dim, 0.4 * widest, rng), 0.4 * widest)
+        v = in_ball(50, space.dim, 0.4 * widest, rng)
+        for made in (KNormGradient.of(data, 5.0), TruncatedLoss.of(data, 5.0, clip=0.3 * widest)):
+            loose = made.log_density(data, v, np.full(50, 1e-7)) - made.log_density(data, v)
+            assert loose.max() < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("domain", [math.pi / 8, math.pi / 2, math.pi])
+@pytest.mark.parametrize("clip", [None, math.pi / 16, 1e-4])
+def test_no_pair_of_data_sets_on_the_sphere_breaks_the_promise(domain, clip):
+    """Records on one great circle and off it, everywhere in the ball, one of them replaced."""
+    radius, rng = math.pi / 8, np.random.default_rng(0)
+    _, Y, volume = sphere_grid(domain, 80, 80)
+    for n in (1, 2, 5):
+        for trial in range(25):
+            steps = in_ball(n + 1, 2, radius, rng)
+            steps[:, 1] *= trial % 3 == 0  # else on one great circle
+            if trial % 2:
+                steps *= radius / np.linalg.norm(steps, axis=1, keepdims=True)
+            data = query(Sphere(2), POLE, steps, radius)
+            residuals = sphere_residuals(Y, data.points)
+            pair = np.r_[0:n], np.r_[1:n + 1]
+            mean = KNormGradient(gradient_sensitivity(n, radius, data.space, clip or CUT, domain),
+                                 1.0, domain, clip or CUT)
+            f, g = (clipped_mean(residuals[:, i], mean.clip) / mean.scale for i in pair)
+            assert largest_log_ratio(f, g, volume) <= 1
+            b = clip or radius
+            f, g = (truncated(residuals[:, i], b).sum(axis=1) / 2 for i in pair)
+            assert largest_log_ratio(f, g, volume) <= 1
+
+
+def test_the_printed_scale_breaks_its_promise_on_the_ball_and_on_the_whole_sphere():
+    """Section 2.4.2: Δ/ε with Δ = 2r(2 - h)/n, on a pair that a search found."""
+    radius, n = math.pi / 8, 100
+    h = 2 * radius / math.tan(2 * radius)
+    edge = radius * np.array([[math.cos(0.1), math.sin(0.1)], [1.0, 0.0], [-1.0, 0.0]])
+    for domain, at_least in ((radius, 1.1), (math.pi, 5.0)):
+        _, Y, volume = sphere_grid(domain)
+        rest, x, moved = np.moveaxis(sphere_residuals(Y, Sphere(2).exp(POLE, edge)), 1, 0)
+        lengths = (np.linalg.norm(((n - 1) * rest + one) / n, axis=1) for one in (x, moved))
+        f, g = (length * n / (2 * radius * (2 - h)) for length in lengths)
+        assert largest_log_ratio(f, g, volume) > at_least
+
+
+def test_half_of_the_promise_pays_for_the_constant_and_a_pair_on_a_line_spends_nearly_all():
+    """Nearly all of the domain is on one side of the records, and the density falls there."""
+    epsilon, n, radius, clip = 1.0, 10, 1.0, 1e-3
+    line = LogEuclidean(1)
+    sigma = KNormGradient(gradient_sensitivity(n, radius, line, clip, radius), epsilon, radius, clip).scale
+    y = np.linspace(-1, 1, 200_001)[:, None, None]
+    first = np.array([-1.0, *[-0.99] * (n - 1)])[None, :, None]
+    second = np.array([1.0, *[-0.99] * (n - 1)])[None, :, None]
+    f, g = (clipped_mean(x - y, clip) / sigma for x in (first, second))
+    assert 0.95 * epsilon < largest_log_ratio(f, g, np.full(len(y), 1e-5)) <= epsilon
+
+
+@pytest.mark.parametrize("clip, change", [(0.1, 0.2), (5.0, 2.0), (1e9, 2.0)])
+def test_the_sensitivity_of_the_gradient_is_the_least_of_what_is_proved(clip, change):
+    for space in (AffineInvariant(2), LogEuclidean(2)):
+        bound = gradient_sensitivity(10, 1.0, space, clip, 1.5)
+        assert change / 10 <= bound <= change / 10 * (1 + 1e-12)
+    theta, sixteenth = math.pi / 4, math.pi / 16
+    bound = gradient_sensitivity(10, sixteenth, Sphere(2, 4.0), 9.0, sixteenth)
+    assert bound == pytest.approx(math.pi / 80 * theta / math.sin(theta), rel=1e-12)
+    for domain, longest in ((2.6, 3.1), (2.7, math.pi), (math.pi, math.pi)):
+        bound = gradient_sensitivity(10, 0.5, Sphere(2), 9.0, domain)
+        assert bound == pytest.approx(min(2 * longest, 3.1 / math.sin(3.1)) / 10, rel=1e-12)
+
+
+@pytest.mark.parametrize("space, center, widest", SPACES, ids=[repr(s) for s, *_ in SPACES])
+def test_log_stretches_no_more_than_the_sensitivity_says(space, center, widest):
+    rng = np.random.default_rng(2)
+    center = space.points(center) if isinstance(space, KendallPlanar) else center
+    radius = domain = 0.24 * widest
+    data = query(space, center, in_ball(4000, space.dim, radius, rng), radius)
+    v = in_ball(2000, space.dim, domain, rng)
+    y = space.exp(center, v)
+    pairs = (space.log(y, data.points[i]) for i in (np.s_[:2000], np.s_[2000:]))
+    change = np.linalg.norm(np.subtract(*pairs), axis=1)
+    apart = space.dist(data.points[:2000], data.points[2000:])
+    lipschitz = gradient_sensitivity(1, radius, space, widest, domain) / (2 * radius)
+    assert (change <= lipschitz * apart * (1 + 1e-9) + 1e-12).all()
+
+
+@pytest.mark.parametrize("steps", [
+    np.zeros((1, 2)), np.zeros((50, 2)), np.array([[0.3, 0.0]] * 30 + [[-0.39, 0.0]] * 5),
+])
+@pytest.mark.parametrize("clip", [1e-12, 1e-3, 10.0])
+@pytest.mark.parametrize("epsilon, domain", [
+    (1e-6, 0.39), (1.0, 0.39), (1e3, 0.39), (1e-6, math.pi), (1.0, math.pi), (1e3, 2.7),
+])
+def test_extreme_data_and_parameters_are_sampled_on_any_domain(steps, clip, epsilon, domain):
+    data = query(Sphere(2), POLE, steps, 0.39)
+    for made in (KNormGradient.of(data, epsilon, clip=clip, domain=domain),
+                 TruncatedLoss.of(data, epsilon, clip=clip, domain=domain)):
+        draws = made.answer(data, 0, (3, 2))
+        assert draws.shape == (3, 2, 2)
+        assert (np.linalg.norm(draws, axis=-1) <= domain).all()
+
+
+def test_a_seed_repeats_the_answer_and_no_size_is_one_answer():
+    data = query(Sphere(2), POLE, in_ball(5, 2, 0.4, np.random.default_rng(0)), 0.4)
+    made = TruncatedLoss.of(data, 1.0, clip=0.4)
+    assert made.answer(data, 5).shape == (2,)
+    assert np.array_equal(made.answer(data, 5), made.answer(data, np.random.default_rng(5)))
+    assert made.answer(data, 5, 0).shape == (0, 2)
+
+
+def test_what_the_exact_sampler_cannot_reach_is_refused_before_anything_is_drawn():
+    six = query(AffineInvariant(3), np.eye(3), np.zeros((4, 6)), 1.0)
+    rng = np.random.default_rng(0)
+    state = rng.bit_generator.state
+    for made in (KNormGradient.of(six, 1.0), TruncatedLoss.of(six, 1.0, clip=1.0)):
+        with pytest.raises(ValueError, match="dimension 6; accepted are those up to 4"):
+            made.answer(six, rng)
+    fewer = query(Sphere(2), POLE, np.zeros((4, 2)), 0.4)
+    more = query(Sphere(2), POLE, np.zeros((5, 2)), 0.4)
+    with pytest.raises(ValueError, match="gradient of sensitivity"):
+        KNormGradient.of(more, 1.0).answer(fewer, rng)
+    KNormGradient.of(fewer, 1.0).answer(more, 0)
+    with pytest.raises(ValueError, match="domain is 3.2; accepted are numbers above 0 and up to"):
+        TruncatedLoss.of(fewer, 1.0, clip=1.0, domain=3.2).answer(fewer, rng)
+    with pytest.raises(ValueError, match='delta is 1e-06; accepted are 0 with "k-norm gradient"'):
+        KNormGradient.of(fewer, 1.0, 1e-6)
+    assert rng.bit_generator.state == state
+
+
+@pytest.mark.slow
+def test_chains_answer_beyond_the_boxes_if_they_may_with_about_the_right_law():
+    """On the flat space the density is known: its lengths about the mean are Gamma distributed."""
+    n, space = 40, LogEuclidean(3)
+    data = query(space, np.eye(3), in_ball(n, 6, 1.0, np.random.default_rng(1)), 1.0)
+    made = KNormGradient.of(data, 8.0, approximate=True)
+    draws = made.answer(data, 2, 100)
+    length = np.linalg.norm(draws - data.steps.mean(axis=0), axis=1) / made.scale
+    assert draws.shape == (100, 6)
+    assert length.mean() == pytest.approx(6, abs=5 * math.sqrt(6 / 100))
+
+
+def test_boxes_sample_a_density_that_is_known():
+    """A Gaussian on the unit disc whose log density is 1/s times what a Lipschitz bound knows."""
+    def log_density(v, reach):
+        length = np.maximum(np.linalg.norm(v - 0.5, axis=1) - reach, 0)
+        return -(length**2) / 2 / 0.01
+
+    draws, proposals = sample_by_boxes(log_density, 1.0, 2, 20_000, np.random.default_rng(0))
+    assert draws.shape == (20_000, 2) and proposals < 60_000
+    weight = np.linalg.norm(draws - 0.5, axis=1) ** 2 / 2 / 0.01
+    assert np.linalg.norm(draws, axis=1).max() <= 1
+    x = np.linspace(-1, 1, 2001)
+    X, Y = np.meshgrid(x, x)
+    level, inside = ((X - 0.5) ** 2 + (Y - 0.5) ** 2) / 0.02, np.hypot(X, Y) <= 1
+    density = np.exp(-level) * inside
+    assert weight.mean() == pytest.approx((level * density).sum() / density.sum(), abs=0.03)
