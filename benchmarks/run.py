@@ -27,9 +27,16 @@ np.trapz = np.trapezoid  # geomstats 2.8 imports the name, which NumPy 2.4 took 
 from geomstats.geometry.spd_matrices import SPDLogEuclideanMetric, SPDMatrices  # noqa: E402
 from pyriemann.geometry.mean import mean_logeuclid as peer_mean  # noqa: E402
 
+from spdlib.densities import KNormGradient  # noqa: E402
 from spdlib.descriptors import covariance_descriptors  # noqa: E402
+from spdlib.frechet import FrechetMean  # noqa: E402
 from spdlib.mechanisms import RiemannianLaplace  # noqa: E402
-from spdlib.sampling import effective_sample_size, laplace_steps, metropolis  # noqa: E402
+from spdlib.sampling import (  # noqa: E402
+    ball_steps,
+    effective_sample_size,
+    laplace_steps,
+    metropolis,
+)
 from spdlib.spaces import AffineInvariant, Sphere  # noqa: E402
 from spdlib.spd import invvecd, mean_logeuclid, random_spd  # noqa: E402
 
@@ -39,6 +46,7 @@ SIZES = [(500, 30), (20_000, 11), (20_000, 9), (50_000, 3), (100_000, 2)]
 RUNS, CALLS = 5, 20
 K, BURN_IN, TIMED = 30, 50_000, 200
 BATCH, CHAINS, STEPS = 10_000, 500, 400
+RECORDS, CHAIN = 50, 30_000
 
 
 def run_by_run(*functions):
@@ -178,6 +186,83 @@ def curved_laplace():
                f"{acceptance:.2f}", f"**{chain / exact:,.0f}**")
 
 
+def sphere_walk(X, scale):
+    """The chain of Sec. 2.4.2 on S² with t = 1/2: the norm of the gradient and the proposal."""
+    def gradient(y):
+        cosine = X @ y
+        across = X - cosine[:, None] * y
+        sine = np.sqrt((across**2).sum(axis=1))
+        weight = np.arctan2(sine, cosine) / np.maximum(sine, 1e-300)
+        return math.sqrt((((weight @ across) / len(X)) ** 2).sum())
+
+    def propose(y, rng):
+        z = rng.standard_normal(3)
+        z *= scale / 2 / math.sqrt(z @ z)
+        z -= (z @ y) * y
+        length = math.sqrt(z @ z)
+        return math.cos(length) * y + math.sin(length) / length * z
+
+    return gradient, propose
+
+
+def spd_walk(X, scale):
+    """The chain of Sec. 2.3.2 on SPD(2) with t = 1, the longest steps that it allows."""
+    def roots(y):
+        values, vectors = np.linalg.eigh(y)
+        return (vectors * np.sqrt(values)) @ vectors.T, (vectors / np.sqrt(values)) @ vectors.T
+
+    def gradient(y):
+        back = roots(y)[1]
+        values, vectors = np.linalg.eigh(back @ X @ back)
+        logs = (vectors * np.log(values)[:, None]) @ vectors.transpose(0, 2, 1)
+        return math.sqrt((logs.mean(axis=0) ** 2).sum())
+
+    def propose(y, rng):
+        a, b, c = scale * (rng.random(3) - 0.5)
+        there, back = roots(y)
+        values, vectors = np.linalg.eigh(back @ np.array([[a, b], [b, c]]) @ back)
+        return there @ ((vectors * np.exp(values)) @ vectors.T) @ there
+
+    return gradient, propose
+
+
+def printed_seconds(gradient, propose, y, scale, rng):
+    """Seconds for one effective draw by a chain as printed, which proposes until one is accepted.
+
+    It starts where it should end, so no burn-in is paid for.
+    """
+    seen, norm = [], gradient(y)
+    begin = timeit.default_timer()
+    for _ in range(CHAIN):
+        while True:
+            candidate = propose(y, rng)
+            norm_candidate = gradient(candidate)
+            if rng.random() < math.exp(min(0.0, (norm - norm_candidate) / scale)):
+                break
+        y, norm = candidate, norm_candidate
+        seen.append(np.append(y, norm))
+    seconds = timeit.default_timer() - begin
+    return seconds / effective_sample_size(np.array(seen)[:, None]).min()
+
+
+def k_norm_gradient():
+    """Rows of the table of K-norm gradient draws, of mechanisms of one scale."""
+    rng, pole = np.random.default_rng(0), np.array([0.0, 0.0, 1.0])
+    for space, center, radius, walk in ((Sphere(2), pole, math.pi / 8, sphere_walk),
+                                        (AffineInvariant(2), np.eye(2), 1.5, spd_walk)):
+        X = space.exp(center, ball_steps(space, radius, RECORDS, rng))
+        query = FrechetMean(X, center, radius, space)
+        mechanism = KNormGradient.of(query, 1.0)
+        chain = walk(query.points, mechanism.scale)
+        mean = space.exp(center, query.step)
+        with threadpool_limits(1):
+            exact = np.median(run_by_run(partial(mechanism.answer, query, rng, BATCH))) / BATCH
+            one = np.median(run_by_run(partial(mechanism.answer, query, rng)))
+            printed = printed_seconds(*chain, mean, mechanism.scale, rng)
+        yield (f"`{space!r}`", f"{one * 1e3:.1f}", f"{exact * 1e6:.1f}", f"{printed * 1e6:,.0f}",
+               f"**{printed / exact:,.0f}**")
+
+
 def table(caption, header, rows):
     """A Markdown table; each row is shown as soon as it is measured."""
     print(f"\n{caption}\n" + " | ".join(header), flush=True)
@@ -213,7 +298,10 @@ def main():
                    ["way", "time", "of the exact sampler's"], laplace()),
              table(f"Laplace on curved spaces, {BATCH:,} draws at once, µs a draw",
                    ["space", "scale", "exact, `laplace_steps`", "walk, one effective draw",
-                    "its acceptance", "walk / exact"], curved_laplace())]
+                    "its acceptance", "walk / exact"], curved_laplace()),
+             table(f"K-norm gradient, n = {RECORDS} records, ε = 1",
+                   ["space", "one release, ms", f"exact, {BATCH:,} at once, µs a draw",
+                    "printed chain, µs an effective draw", "chain / exact"], k_norm_gradient())]
     begin, end = MARKERS
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
     _, _, after = rest.partition(end)

@@ -9,14 +9,15 @@ import numpy as np
 
 from ._checks import EPS, generator, integer, number, positive
 from .calibration import laplace_scale
-from .sampling import ball_steps, laplace_threshold, metropolis, split_rhat
+from .sampling import ball_steps, laplace_steps, laplace_threshold, metropolis, split_rhat
 from .spaces import log_sinhc
 
 EXACT = 4  # dimensions in which boxes are few enough
+LEAST = 1e-3  # acceptance, at least, of the envelope about the mean
 ENTRIES = 2**18  # records times points that are looked at together
 PROPOSALS = 32  # of the first round
 CHAINS, TUNING, LONGEST = 16, 40, 2**15  # at least so many chains, rounds to tune, steps at most
-MIXED = 1.01  # the largest split-R̂ of chains whose last states are taken
+MIXED = 1.05  # largest split-R̂ of chains whose last states are taken: 20 relaxation times or so
 
 
 class DensityMechanism:
@@ -28,9 +29,10 @@ class DensityMechanism:
     def answer(self, query, rng=None, size=None):
         """Private answers to the query, steps from its public centre.
 
-        They are drawn exactly in dimensions up to 4. In higher ones Metropolis chains from uniform
-        starts are run until their split-R̂ says that they agree; the law of their last states is
-        known by no bound, so the promise is not proved for them.
+        They are drawn exactly, by rejection, in dimensions up to 4, and beyond where the space and
+        the domain bend so little that an envelope is close. Elsewhere Metropolis chains from
+        uniform starts are run until their split-R̂ says that they agree; the law of their last
+        states is known by no bound, so the promise is not proved for them.
 
         The number of proposals, and with it the time that an answer takes, depends on the data: who
         can measure it may learn more than the promise says.
@@ -55,20 +57,28 @@ class DensityMechanism:
         """
         self._check(query)
         space, dim, rng = query.space, query.space.dim, generator(rng)
-        if dim > EXACT and not self.approximate:
+        acceptance = self._acceptance(query)
+        exact = dim <= EXACT or acceptance >= LEAST
+        if not (exact or self.approximate):
             raise ValueError(f"query has dimension {dim}; accepted are those up to {EXACT}, in "
                              "which the exact sampler ends, unless approximate=True lets chains "
                              "run, of which no promise is proved")
         shape = () if size is None else tuple(integer(m, "size", 0) for m in np.atleast_1d(size))
         size = math.prod(shape)
-        query.steps  # refuses a bad record before anything is drawn
-        if dim > EXACT:
+        _ = query.steps  # refuses a bad record before anything is drawn
+        if not exact:
             start = ball_steps(space, self.domain, max(size, CHAINS), rng)
             draws = sample_by_chains(lambda v: self.log_density(query, v), start, self.domain, rng)
+        elif acceptance >= LEAST:
+            draws = self._about_the_mean(query, size, rng)
         else:
             draws, _ = sample_by_boxes(lambda v, reach: self.log_density(query, v, reach),
                                        self.domain, dim, size, rng)
         return draws[:size].reshape(*shape, dim)
+
+    def _acceptance(self, query):
+        """About the least acceptance of an envelope about the mean; no data are looked at."""
+        return 0.0
 
     def log_density(self, query, v, reach=0.0):
         """Log density in the chart at the centre, up to a constant, at steps `v`, shape `(m, dim)`.
@@ -80,10 +90,13 @@ class DensityMechanism:
         reach = np.broadcast_to(reach, length.shape)
         bend = math.sqrt(max(-space.curvature[0], 0))  # a step of the chart may be longer below
         stretch = np.exp(log_sinhc(bend * np.minimum(length + reach, self.domain)))
+        return self._scores(query, v, reach * stretch) + _log_volume(space, v, length, reach)
+
+    def _scores(self, query, v, reach):
+        """`_score`, of so many steps at once that memory holds them."""
         batch = max(ENTRIES // query.n, 1)
         parts = [slice(i, i + batch) for i in range(0, len(v), batch)]
-        score = [self._score(query, v[i], (reach * stretch)[i]) for i in parts]
-        return np.concatenate([*score, np.empty(0)]) + _log_volume(space, v, length, reach)
+        return np.concatenate([np.empty(0), *(self._score(query, v[i], reach[i]) for i in parts)])
 
 
 class KNormGradient(DensityMechanism):
@@ -152,10 +165,52 @@ class KNormGradient(DensityMechanism):
         residuals = _residuals(query, v)
         length = _length(residuals)
         share = self.clip / np.maximum(length, self.clip)
-        gradient = _length(np.einsum("mni,mn->mi", residuals, share)) / query.n
+        gradient = _length((share[:, None] @ residuals)[:, 0]) / query.n
         if reach.any():
             gradient -= self._change(query.space, length, reach[:, None]).mean(axis=-1)
         return -np.maximum(gradient, 0) / self.scale
+
+    def _acceptance(self, query):
+        low, high = self._slopes(query)
+        return (max(low, 0) / high) ** query.space.dim
+
+    def _slopes(self, query):
+        """Bounds of ‖g(y)‖ per unit of distance between y and the mean (Lemma 1).
+
+        They hold where nothing is clipped and the ball that holds the records and the domain is
+        convex; no record is further than `reach` from any of its points.
+        """
+        wider = max(self.domain, query.radius)
+        reach = wider + query.radius
+        if self.clip < reach or wider >= query.space.injectivity_radius / 2:
+            return -math.inf, math.inf
+        return (float(slope) for slope in _hessian(query.space, np.array(reach)))
+
+    def _about_the_mean(self, query, size, rng):
+        """Exact draws by rejection from a Laplace law about the mean, shape (at least size, dim).
+
+        What the upper bound of ‖g‖ accepts already is not computed.
+        """
+        space, (low, high) = query.space, self._slopes(query)
+        rest, within = self._norms(query, query.step[None])[0], self.domain + _length(query.step)
+        draws = [np.empty((0, space.dim))]
+        while (missing := size - sum(map(len, draws))) > 0:
+            m = min(max(PROPOSALS, 2 * missing), ENTRIES)
+            w = laplace_steps(space, self.scale / low, m, rng, within)
+            v = query.step + w
+            if not space.flat:
+                v = space._log(query.center, space.exp(query.center, query.step, w))
+            distance, inside = _length(w), _length(v) <= self.domain
+            below = low * distance - rest + self.scale * rng.standard_exponential(m)
+            accepted = inside & (high * distance + rest < below)
+            unsure = inside & ~accepted
+            accepted[unsure] = self._norms(query, v[unsure]) < below[unsure]
+            draws.append(v[accepted])
+        return np.concatenate(draws)
+
+    def _norms(self, query, v):
+        """‖g‖ at the steps `v`, shape (m,)."""
+        return -self.scale * self._scores(query, v, np.zeros(len(v)))
 
     def _change(self, space, length, reach):
         """How much a clipped residual of this length changes at most on a way as long as `reach`.
@@ -220,7 +275,7 @@ class TruncatedLoss(DensityMechanism):
         # a record that is felt everywhere has a smooth loss, in whose sum the slopes cancel
         smooth = distance + reach < min(b, query.space.injectivity_radius)
         bend = np.where(smooth, _hessian(query.space, distance + reach)[0], 0).sum(axis=-1)
-        slope = _length(np.einsum("mni,mn->mi", residuals, smooth.astype(float)))
+        slope = _length((smooth[:, None].astype(float) @ residuals)[:, 0])
         t = reach[:, 0]
         t = np.where(bend * t > slope, slope / np.where(bend > 0, bend, 1), t)
         least = (np.where(smooth, distance, 0) ** 2).sum(axis=-1) + bend * t**2 - 2 * slope * t
@@ -301,18 +356,20 @@ def sample_by_chains(log_density, x, radius, rng):
         log_p[near] = log_density(v[near])
         return log_p
 
-    def run(x, steps, watch=None):
-        return metropolis(inside, lambda x, rng: x + width * rng.standard_normal(x.shape), x, steps,
-                          rng, watch)
+    def run(x, steps):
+        states = []
+        x, acceptance = metropolis(
+            inside, lambda x, rng: x + width * rng.standard_normal(x.shape), x, steps, rng,
+            lambda x: states.append(x.copy()))
+        return x, acceptance, states
 
     width = radius
     for _ in range(TUNING):
-        x, acceptance = run(x, 20)
+        x, acceptance, _ = run(x, 20)
         width *= math.exp(2 * (acceptance.mean() - 0.25))
     steps = 512
     while steps <= LONGEST:
-        states = []
-        x, _ = run(x, steps, lambda x: states.append(x.copy()))
+        x, _, states = run(x, steps)
         if (rhat := split_rhat(np.stack(states)).max()) <= MIXED:
             return x
         steps *= 2

@@ -8,8 +8,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import gamma, kstest
 
-from spdlib.densities import KNormGradient, TruncatedLoss, gradient_sensitivity, sample_by_boxes
+from spdlib.densities import (
+    KNormGradient,
+    TruncatedLoss,
+    gradient_sensitivity,
+    sample_by_boxes,
+    sample_by_chains,
+)
+from spdlib.sampling import laplace_steps
 from spdlib.spaces import AffineInvariant, KendallPlanar, LogEuclidean, Sphere
 
 POLE = np.array([0.0, 0.0, 1.0])
@@ -20,7 +28,7 @@ def query(space, center, steps, radius):
     """What a mechanism asks of a Fréchet mean, made of steps that lie in the ball."""
     points = space.exp(center, steps)
     return SimpleNamespace(space=space, center=center, steps=steps, points=points, n=len(steps),
-                           radius=radius)
+                           radius=radius, step=space.mean(center, steps, 1e-12))
 
 
 def in_ball(n, dim, radius, rng):
@@ -70,14 +78,15 @@ def sphere_residuals(Y, X):
 
 
 def spd_residuals(Y, X):
-    """Log(Y^-1/2 X Y^-1/2) as vectors of four entries, shape (m, n, 4)."""
+    """Log(Y^-1/2 X Y^-1/2) as vectors of all entries, shape (m, n, k²)."""
     root = power(Y, lambda v: 1 / np.sqrt(v))[:, None]
-    return power(root @ X @ root, np.log).reshape(len(Y), len(X), 4)
+    return power(root @ X @ root, np.log).reshape(len(Y), len(X), -1)
 
 
 def clipped_mean(residuals, clip):
     length = np.linalg.norm(residuals, axis=-1, keepdims=True)
-    return np.linalg.norm((residuals * np.minimum(1, clip / (length + 1e-300))).mean(axis=1), axis=1)
+    clipped = residuals * np.minimum(1, clip / (length + 1e-300))
+    return np.linalg.norm(clipped.mean(axis=1), axis=1)
 
 
 def truncated(residuals, clip):
@@ -234,7 +243,8 @@ def test_half_of_the_promise_pays_for_the_constant_and_a_pair_on_a_line_spends_n
     """Nearly all of the domain is on one side of the records, and the density falls there."""
     epsilon, n, radius, clip = 1.0, 10, 1.0, 1e-3
     line = LogEuclidean(1)
-    sigma = KNormGradient(gradient_sensitivity(n, radius, line, clip, radius), epsilon, radius, clip).scale
+    sensitivity = gradient_sensitivity(n, radius, line, clip, radius)
+    sigma = KNormGradient(sensitivity, epsilon, radius, clip).scale
     y = np.linspace(-1, 1, 200_001)[:, None, None]
     first = np.array([-1.0, *[-0.99] * (n - 1)])[None, :, None]
     second = np.array([1.0, *[-0.99] * (n - 1)])[None, :, None]
@@ -298,7 +308,7 @@ def test_what_the_exact_sampler_cannot_reach_is_refused_before_anything_is_drawn
     six = query(AffineInvariant(3), np.eye(3), np.zeros((4, 6)), 1.0)
     rng = np.random.default_rng(0)
     state = rng.bit_generator.state
-    for made in (KNormGradient.of(six, 1.0), TruncatedLoss.of(six, 1.0, clip=1.0)):
+    for made in (KNormGradient.of(six, 1.0, clip=0.5), TruncatedLoss.of(six, 1.0, clip=1.0)):
         with pytest.raises(ValueError, match="dimension 6; accepted are those up to 4"):
             made.answer(six, rng)
     fewer = query(Sphere(2), POLE, np.zeros((4, 2)), 0.4)
@@ -314,15 +324,50 @@ def test_what_the_exact_sampler_cannot_reach_is_refused_before_anything_is_drawn
 
 
 @pytest.mark.slow
-def test_chains_answer_beyond_the_boxes_if_they_may_with_about_the_right_law():
-    """On the flat space the density is known: its lengths about the mean are Gamma distributed."""
-    n, space = 40, LogEuclidean(3)
-    data = query(space, np.eye(3), in_ball(n, 6, 1.0, np.random.default_rng(1)), 1.0)
-    made = KNormGradient.of(data, 8.0, approximate=True)
-    draws = made.answer(data, 2, 100)
-    length = np.linalg.norm(draws - data.steps.mean(axis=0), axis=1) / made.scale
-    assert draws.shape == (100, 6)
-    assert length.mean() == pytest.approx(6, abs=5 * math.sqrt(6 / 100))
+def test_beyond_the_boxes_the_envelope_about_the_mean_is_exact():
+    """On a flat space nothing is refused but what leaves the domain, on SPD(3) less than 9 of 10.
+
+    The length of g over the scale is then Gamma distributed; on SPD(3) its law is compared with
+    that of draws which are weighted, from the Laplace law about the mean.
+    """
+    rng = np.random.default_rng(1)
+    flat = query(LogEuclidean(3), np.eye(3), in_ball(40, 6, 0.3, rng), 1.0)
+    made = KNormGradient.of(flat, 20.0)
+    length = np.linalg.norm(made.answer(flat, 2, 20_000) - flat.step, axis=1) / made.scale
+    assert kstest(length, gamma(6).cdf).pvalue > 1e-6
+    space = AffineInvariant(3)
+    data = query(space, np.eye(3), in_ball(10, 6, 1.0, rng), 1.0)
+    made = KNormGradient.of(data, 12.0)
+    w = laplace_steps(space, made.scale, 40_000, rng, within=2.0)
+    Y = space.exp(np.eye(3), data.step, w)
+    norm = clipped_mean(spd_residuals(Y, data.points), math.inf) / made.scale
+    inside = space.dist(np.eye(3), Y) <= 1.0
+    weight = np.exp(np.linalg.norm(w, axis=1) / made.scale - norm) * inside
+    draws = space.exp(np.eye(3), made.answer(data, rng, 10_000))
+    seen = clipped_mean(spd_residuals(draws, data.points), math.inf) / made.scale
+    effective = weight.sum() ** 2 / (weight**2).sum()
+    mean = (weight * norm).sum() / weight.sum()
+    assert seen.mean() == pytest.approx(mean, abs=5 * seen.std() * (1e-4 + 1 / effective) ** 0.5)
+    assert seen.mean() != pytest.approx(0.95 * mean, abs=0.02 * mean)
+
+
+@pytest.mark.slow
+def test_chains_reach_a_law_that_is_known():
+    def log_density(v):
+        return -10 * np.linalg.norm(v, axis=1)
+
+    start = in_ball(500, 6, 3.0, np.random.default_rng(0))
+    draws = sample_by_chains(log_density, start, 3.0, np.random.default_rng(1))
+    assert kstest(10 * np.linalg.norm(draws, axis=1), gamma(6).cdf).pvalue > 1e-6
+
+
+@pytest.mark.slow
+def test_chains_answer_beyond_the_envelopes_if_they_may():
+    data = query(AffineInvariant(3), np.eye(3), in_ball(20, 6, 0.3, np.random.default_rng(1)), 1.0)
+    for made in (KNormGradient.of(data, 4.0, clip=0.5, approximate=True),
+                 TruncatedLoss.of(data, 4.0, clip=0.5, approximate=True)):
+        draws = made.answer(data, 2, 3)
+        assert draws.shape == (3, 6) and (np.linalg.norm(draws, axis=1) <= 1).all()
 
 
 def test_boxes_sample_a_density_that_is_known():
