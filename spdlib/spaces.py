@@ -12,18 +12,8 @@ import math
 
 import numpy as np
 
-from ._checks import (
-    EPS,
-    array,
-    at,
-    complex_array,
-    finite,
-    first,
-    integer,
-    positive,
-    real,
-)
-from ._parallel import CORES, by_blocks
+from ._checks import EPS, array, at, complex_array, finite, first, integer, positive, real
+from ._parallel import CORES, by_blocks, components_first, components_last
 from .spd import (
     DIVIDES,
     LOG_MAX,
@@ -38,8 +28,10 @@ from .spd import (
     invvecd,
     is_spd,
     is_symmetric,
+    log_congruent,
     logm,
     positive_definite,
+    product,
     relative_distance,
     relative_log,
     upper,
@@ -50,12 +42,21 @@ from .spd import (
 OFF = 1e-6  # so far from length 1 may a unit vector be
 CUT = 1e-8  # so close, in radians, to the cut locus a direction means nothing
 STEPS = 1000  # of a descent to a mean
-SHORT = 16  # an axis, along which no loop should run
 FARTHEST = 1e8  # radians, after which rounding has moved the end of a step by CUT
 
 
 class _Space:
-    """What all spaces check."""
+    """What all spaces share; two of the same name and parameters are equal."""
+
+    def __eq__(self, other):
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    def __hash__(self):
+        return hash(repr(self))
+
+    def within_reach(self, M, v):
+        """The step `v`, or the part of it after which float64 holds the point: here all of it."""
+        return v
 
     def _vectors(self, v, name):
         """`v` as float64 coordinates, shape `(..., dim)`."""
@@ -101,15 +102,13 @@ class _Flat(_Space):
 
     def transport(self, M, v, w):
         """Vectors `w` at `M`, carried along the steps `v` without turning."""
-        return np.broadcast_to(w, np.broadcast_shapes(np.shape(v), np.shape(w)))
+        v, w = self._vectors(v, "v"), self._vectors(w, "w")
+        batch = np.shape(M)[:-len(self.shape)]
+        return np.broadcast_to(w, np.broadcast_shapes((*batch, self.dim), v.shape, w.shape))
 
     def mean(self, M, y, tolerance=0):
         """Step from `M` to the Fréchet mean of the points to which the steps `y` lead: exact."""
         return y.sum(axis=-2) / y.shape[-2]
-
-    def within_reach(self, M, v):
-        """The step `v`, or the part of it after which float64 holds the point: here all of it."""
-        return v
 
 
 class _Matrices:
@@ -265,6 +264,11 @@ class _Curved(_Space):
             M = self._reached(self._exp(M, self._vectors(v, "step")))
         return M
 
+    def chart(self, M, u, v):
+        """Coordinates at `M` of the point to which `u` and then `v` lead, also of a cut point."""
+        M = self.points(M, "M")
+        return self._log(M, self.exp(M, u, v))
+
     def dist(self, X, Y):
         """Distances of points, shape `(...)`."""
         return self._dist(self.points(X, "X"), self.points(Y, "Y"))
@@ -286,34 +290,52 @@ class _Curved(_Space):
         """Step from `M` to the Fréchet mean of the points to which the steps `y` lead.
 
         By gradient descent, for many data sets at once: `M` has shape `(..., *shape)`, `y` has
-        shape `(..., n, dim)`. The Hessian of a record at distance ρ has its eigenvalues between
-        √κρ cot √κρ and √-κρ coth √-κρ, with the upper and the lower bound for κ (comparison); the
-        means of these bounds give the length of the step. The descent ends where the gradient, in
-        the mean over the records, is no longer than `tolerance`: at the mean, where the records lie
-        in a ball that has but one. ValueError where it is still longer after `STEPS` steps.
+        shape `(..., n, dim)`. A step is as long as the last one has shown the Hessian to ask for,
+        within bounds under which the descent converges. It ends where the gradient, in the mean
+        over the records, is no longer than `tolerance`: at the mean, where the records lie in a
+        ball that has but one. ValueError where it is still longer after `STEPS` steps.
         """
         M, y = self.points(M, "M"), self._vectors(y, "y")
         tolerance = positive(tolerance, "tolerance")
         if y.ndim < 2 or y.shape[-2] == 0:
             raise ValueError(f"y has shape {y.shape}; accepted is (..., n, {self.dim}) with n ≥ 1")
-        X = self._exp(self._among(M), y)
-        points = X.shape[-len(self.shape):]
-        batch = X.shape[:-1 - len(points)]
-        X = X.reshape(-1, y.shape[-2], *points)
-        x = np.broadcast_to(M, batch + points).reshape(-1, *points).copy()
-        active = np.arange(len(x))
+        flat = y.mean(axis=-2)  # the step to the mean, were the space flat
+        start, X = self._exp(M, flat), self._reached(self._exp(self._among(M), y))
+        x, before = start.reshape(-1, *self.shape), self._carry(M, flat, flat)
+        X, before = X.reshape(-1, y.shape[-2], *self.shape), before.reshape(-1, self.dim)
+        active, pace = np.arange(len(x)), None
         for _ in range(STEPS):
             steps = self._log(self._among(x[active]), X)
-            gradient = steps.mean(axis=-2)
+            gradient = np.einsum("...nd->...d", steps) / y.shape[-2]
             size = _norm(gradient)
             far = ~(size <= tolerance)
             if not far.any():
-                return self._log(M, x.reshape(batch + points))
-            if not far.all():
-                active, X, steps, gradient = active[far], X[far], steps[far], gradient[far]
-            x[active] = self._exp(x[active], gradient * self._pace(_norm(steps))[:, None])
+                return self._log(M, x.reshape(start.shape))
+            if pace is None:
+                pace, (least, most) = 1.0, self._paces(_norm(steps))
+            left = (before * gradient).sum(axis=-1) / np.maximum(_norm(before)**2, 1e-300)
+            pace = np.clip(pace / np.maximum(1 - left, 0.1), least, most)
+            if 2 * far.sum() < len(far):  # else it costs more than it saves
+                active, X, gradient = active[far], X[far], gradient[far]
+                pace, least, most = pace[far], least[far], most[far]
+            step = pace[:, None] * gradient
+            before = self._carry(x[active], step, gradient)
+            x[active] = self._exp(x[active], step)
         raise ValueError(f"the descent to the mean stands at a gradient of {size.max():.6g} after "
                          f"{STEPS} steps; accepted is {tolerance:.6g}")
+
+    def _paces(self, rho):
+        """Lengths, in gradients, between which a step of descent converges for these distances.
+
+        A record's Hessian has its eigenvalues between √κρ cot √κρ and √-κρ coth √-κρ, with the
+        upper and the lower bound for κ (comparison); that of all, between the means of these.
+        """
+        low, high = self.curvature
+        s, t = math.sqrt(max(-low, 0)) * rho, math.sqrt(max(high, 0)) * rho
+        with np.errstate(invalid="ignore", divide="ignore"):
+            most = np.where(s > 0, s / np.tanh(s), 1).mean(axis=-1)
+            least = np.where(t > 0, t / np.tan(t), 1).mean(axis=-1)
+        return 1 / most, np.minimum(1 / np.clip(least, 0.1, 1), 1.9 / most)
 
     def _log(self, M, X):
         tails = 2 * (len(self.shape),)
@@ -328,21 +350,8 @@ class _Curved(_Space):
         return self._blocks(self._far, (X, Y), tails, np.empty(()))
 
     def _blocks(self, function, arrays, tails, made):
-        size = max(2**15 // math.prod(self.shape), 1)
+        size = max(2**15 // math.prod(self.shape), 1) if self.threads else math.inf
         return by_blocks(function, arrays, tails, made, size, self.threads)
-
-    def _pace(self, rho):
-        """Length of a step of descent, in gradients, for records at these distances."""
-        low, high = self.curvature
-        s, t = math.sqrt(max(-low, 0)) * rho, math.sqrt(max(high, 0)) * rho
-        with np.errstate(invalid="ignore", divide="ignore"):
-            most = np.where(s > 0, s / np.tanh(s), 1).mean(axis=-1)
-            least = np.where(t > 0, t / np.tan(t), 1).mean(axis=-1)
-        return 2 / (most + np.clip(least, 0.5, 1))  # short steps where the bound says nothing
-
-    def within_reach(self, M, v):
-        """The step `v`, or the part of it after which float64 holds the point: here all of it."""
-        return v
 
     def _among(self, M):
         """Points with an axis more, along which they meet many points or vectors."""
@@ -376,8 +385,8 @@ class AffineInvariant(_Matrices, _Curved):
 
     @property
     def threads(self):
-        """Threads for the blocks; for small matrices they cost, for large ones BLAS has its own."""
-        return CORES if 3 < self.k < DIVIDES else 1
+        """Threads for the blocks; for small matrices they cost, large ones have their own."""
+        return None if self.k >= DIVIDES else CORES if self.k > 3 else 1
 
     @property
     def curvature(self):
@@ -400,6 +409,13 @@ class AffineInvariant(_Matrices, _Curved):
         i, j = np.triu_indices(self.k, 1)
         return log_sinhc(np.abs(spectrum[..., j] - spectrum[..., i]) / 2).sum(axis=-1)
 
+    def chart(self, M, u, v):
+        """Coordinates at `M` of the point to which `u` and then `v` lead, held by float64 or not.
+
+        With A Aᵀ = exp U they are the logarithm of A exp(V) Aᵀ.
+        """
+        return upper(log_congruent(cholesky(expm(invvecd(u))), invvecd(v)))
+
     def within_reach(self, M, v):
         """The step `v`, or the part of it after which float64 holds the point."""
         while v.any():
@@ -419,7 +435,7 @@ class AffineInvariant(_Matrices, _Curved):
     def _end(self, M, v):
         with np.errstate(all="ignore"):  # what float64 does not hold, `_reached` refuses
             half, _, _ = function_of(lambda t: np.exp(t / 2), invvecd(v))
-            return gram(cholesky(M) @ half)
+            return gram(product(cholesky(M), half))
 
     def _reached(self, X):
         try:
@@ -431,8 +447,8 @@ class AffineInvariant(_Matrices, _Curved):
 
     def _carry(self, M, v, w):
         half, _, _ = function_of(lambda t: np.exp(t / 2), invvecd(v))
-        half = cholesky(M) @ half
-        turn = inverse_triangular(cholesky(self._reached(gram(half)))) @ half
+        half = product(cholesky(M), half)
+        turn = product(inverse_triangular(cholesky(self._reached(gram(half)))), half)
         return upper(congruent(turn, invvecd(w)))
 
     def _ambient(self, M, v):
@@ -448,7 +464,7 @@ class _Round(_Curved):
     """
 
     def _step(self, M, X):
-        M, X = self._inside(*_components(M, X))
+        M, X = self._inside(*components_first(M, X))
         chord = self._turned(M, X) - M
         drop = _inner(chord, chord).real / 2  # 1 - cos of the angle
         W = self._lower(M, chord, -drop)
@@ -456,37 +472,38 @@ class _Round(_Curved):
         angle = np.arctan2(sine, 1 - drop) / math.sqrt(self._kappa)
         W *= angle / np.where(sine > 0, sine, 1)
         W[0] += np.where(sine > 0, 0, angle)  # at a cut point, some direction
-        return _outside(W)
+        return components_last(W)
 
     def _end(self, M, v):
-        M, v = _components(M, v)
+        M, v = components_first(M, v)
         M, = self._inside(M)
         length = _size(v)
         angle = self._angle(length)
         X = self._raise(M, v * (np.sin(angle) / np.where(length > 0, length, 1)))
         X += np.cos(angle) * M
-        return _outside(self._landmarks(X))
+        return components_last(self._landmarks(X))
 
     def _far(self, X, Y):
         """From the chords, which are exact near 0 and near π."""
-        X, Y = self._inside(*_components(X, Y))
+        X, Y = self._inside(*components_first(X, Y))
         Y = self._turned(X, Y)
         return 2 / math.sqrt(self._kappa) * np.arctan2(_size(Y - X), _size(Y + X))
 
     def _carry(self, M, v, w):
         """What lies across the geodesic stays as it is, what lies along it turns with it."""
         there = self.points(self._end(M, v), "exp(M, v)")
-        M, there, v, w = _components(M, there, v, w)
+        M, there, v, w = components_first(M, there, v, w)
         M, there = self._inside(M, there)
         length = _size(v)
         angle = self._angle(length)
         ahead, W = self._raise(M, v / np.where(length > 0, length, 1)), self._raise(M, w)
         W = W + _inner(ahead, W) * ((np.cos(angle) - 1) * ahead - np.sin(angle) * M)
-        return _outside(self._lower(there, W, _inner(there, W)))
+        return components_last(self._lower(there, W, _inner(there, W)))
 
     def _ambient(self, M, v):
-        M, v = _components(M, v)
-        return math.sqrt(self._kappa) * _outside(self._landmarks(self._raise(*self._inside(M), v)))
+        M, v = components_first(M, v)
+        W = self._landmarks(self._raise(*self._inside(M), v))
+        return math.sqrt(self._kappa) * components_last(W)
 
     def _angle(self, length):
         """The angles that steps of this length cover."""
@@ -610,7 +627,7 @@ class KendallPlanar(_Round):
         if not apart.all():
             raise ValueError(f"{name}{at(first(~apart))} has landmarks that all coincide; accepted "
                              "are those that have a shape, at least two of them apart")
-        return _outside(centred / _size(centred))
+        return components_last(centred / _size(centred))
 
     def contains(self, X):
         """Which arrays are points of the space, booleans of shape `(...)`."""
@@ -625,7 +642,7 @@ class KendallPlanar(_Round):
 
     def _centred(self, X):
         """Landmarks about their mean, in units of their largest entry, and whether they differ."""
-        X, = _components(X)
+        X, = components_first(X)
         largest = np.maximum(np.abs(X.real).max(axis=0), np.abs(X.imag).max(axis=0))
         X = X / np.where(largest > 0, largest, 1)
         X = X - X.mean(axis=0)
@@ -673,21 +690,6 @@ def log_sinhc(t):
 def _norm(v):
     """Lengths of coordinates, shape `(...)`."""
     return np.sqrt(np.einsum("...i,...i->...", v, v))
-
-
-def _components(*arrays):
-    """Arrays with their last axis first, of one rank, so that what follows it broadcasts.
-
-    In memory, too, where that axis is short.
-    """
-    rank = max(A.ndim for A in arrays)
-    moved = (np.moveaxis(A.reshape((1,) * (rank - A.ndim) + A.shape), -1, 0) for A in arrays)
-    return [np.ascontiguousarray(A) if len(A) < SHORT else A for A in moved]
-
-
-def _outside(A):
-    """The first axis last."""
-    return np.ascontiguousarray(np.moveaxis(A, 0, -1))
 
 
 def _inner(V, W):

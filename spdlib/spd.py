@@ -10,10 +10,12 @@ Vepakomma and Miolane (2023).
 """
 
 import contextlib
+import functools
 import itertools
 import math
 
 import numpy as np
+from scipy.linalg.lapack import dgejsv
 
 from ._checks import (
     EPS,
@@ -36,6 +38,7 @@ LOG_MAX = math.log(HUGE)
 LOG_MIN = math.log(np.finfo(float).tiny)
 MANY = 512  # so many small matrices are decomposed faster all at once than one by one
 WIDE = 1e-6  # ratio of eigenvalues below which the smaller of them lose digits
+FAINT = 1e-100  # an eigenvalue whose square may underflow
 DIVIDES = 26  # the size from which LAPACK divides and conquers, on threads of BLAS
 
 
@@ -155,7 +158,7 @@ def vecd(S):
 
 def upper(S):
     """`vecd` of matrices that are known to be symmetric."""
-    rows, columns = np.triu_indices(S.shape[-1], 1)
+    rows, columns = _above_diagonal(S.shape[-1])
     diagonal = np.diagonal(S, axis1=-2, axis2=-1)
     return np.concatenate([diagonal, math.sqrt(2) * S[..., rows, columns]], axis=-1)
 
@@ -180,11 +183,16 @@ def invvecd(y):
     """
     y = finite(y, "y")
     k = matrix_size(y.shape[-1] if y.ndim else 0)
-    rows, columns = np.triu_indices(k, 1)
+    rows, columns = _above_diagonal(k)
     S = np.zeros(y.shape[:-1] + (k, k))
     S[..., range(k), range(k)] = y[..., :k]
     S[..., rows, columns] = S[..., columns, rows] = y[..., k:] / math.sqrt(2)
     return S
+
+
+@functools.cache
+def _above_diagonal(k):
+    return np.triu_indices(k, 1)
 
 
 def matrix_size(d):
@@ -222,7 +230,7 @@ def positive_definite(X, name):
     X = array(X, name)
     A, eps = _symmetric(X, name), rounding(X)
     k, trace = A.shape[-1], np.trace(A, axis1=-2, axis2=-1)
-    unsure = ~(_least_eigenvalue(A, trace) > max(1e-10, 4 * k * eps) * trace)
+    unsure = ~((_least_eigenvalue(A, trace) > max(1e-10, 4 * k * eps) * trace) & (trace > 0))
     if unsure.any():
         low, high = np.ones(trace.shape), np.ones(trace.shape)
         _, low[unsure], high[unsure] = _spectral(np.log, A[unsure])
@@ -273,44 +281,58 @@ def function_of(function, A):
     if A.shape[-1] != 2:
         return _spectral(function, A)
     with np.errstate(all="ignore"):  # what has no function value is the caller's to refuse
-        middle, half = A[..., 0, 0] / 2 + A[..., 1, 1] / 2, A[..., 0, 0] / 2 - A[..., 1, 1] / 2
-        radius = np.hypot(half, A[..., 0, 1])
+        first, second, off = A[..., 0, 0] / 2, A[..., 1, 1] / 2, A[..., 0, 1]
+        middle, half = first + second, first - second
+        radius = np.sqrt(half * half + off * off)
         low, high = middle - radius, middle + radius
-        below, above = function(low), function(high)
-        slope = (above - below) / np.where(radius > 0, 2 * radius, 1)
+        below, above = function(low) / 2, function(high) / 2
+        middle, slope = above + below, (above - below) / np.maximum(radius, FAINT)
+        half *= slope
         F = np.empty(A.shape)
-        F[..., 0, 0] = F[..., 1, 1] = below / 2 + above / 2
-        F[..., 0, 0] += slope * half
-        F[..., 1, 1] -= slope * half
-        F[..., 0, 1] = F[..., 1, 0] = slope * A[..., 0, 1]
+        F[..., 0, 0], F[..., 1, 1] = middle + half, middle - half
+        F[..., 0, 1] = F[..., 1, 0] = slope * off
     return F, low, high
 
 
 def congruent(A, X):
     """A X Aᵀ, symmetric to the last bit."""
-    K = range(A.shape[-1])
-    if len(K) > 3:
-        product = A @ X @ A.swapaxes(-2, -1)
-        return product / 2 + product.swapaxes(-2, -1) / 2
-    rows = [[sum(A[..., i, p] * X[..., p, j] for p in K) for j in K] for i in K]
-    return _by_transpose(rows, A)
+    return _by_transpose(product(A, X), A)
 
 
 def gram(A):
     """A Aᵀ, symmetric to the last bit."""
+    return _by_transpose(A, A)
+
+
+def product(A, B):
+    """A B; of small matrices entry by entry, with loops over the batch."""
     K = range(A.shape[-1])
     if len(K) > 3:
-        product = A @ A.swapaxes(-2, -1)
-        return product / 2 + product.swapaxes(-2, -1) / 2
-    return _by_transpose([[A[..., i, j] for j in K] for i in K], A)
+        return A @ B
+    C = np.empty(np.broadcast_shapes(A.shape, B.shape))
+    for i, j in itertools.product(K, K):
+        C[..., i, j] = _dot(A[..., i, :], B[..., :, j])
+    return C
 
 
 def _by_transpose(B, A):
-    """B Aᵀ, entry by entry, where it is known to be symmetric; `B` is a list of rows."""
-    W = np.empty(B[0][0].shape + A.shape[-2:])
-    for i, j in itertools.combinations_with_replacement(range(len(B)), 2):
-        W[..., i, j] = W[..., j, i] = sum(B[i][p] * A[..., j, p] for p in range(len(B)))
-    return W
+    """B Aᵀ, of which it is known that it is symmetric."""
+    K = range(A.shape[-1])
+    if len(K) > 3:
+        C = B @ A.swapaxes(-2, -1)
+        return C / 2 + C.swapaxes(-2, -1) / 2
+    C = np.empty(np.broadcast_shapes(A.shape, B.shape))
+    for i, j in itertools.combinations_with_replacement(K, 2):
+        C[..., i, j] = C[..., j, i] = _dot(B[..., i, :], A[..., j, :])
+    return C
+
+
+def _dot(x, y):
+    """Inner products of vectors of two or three entries, or one."""
+    terms = [x[..., p] * y[..., p] for p in range(x.shape[-1])]
+    for term in terms[1:]:
+        terms[0] += term
+    return terms[0]
 
 
 def inverse_triangular(L):
@@ -325,11 +347,10 @@ def inverse_triangular(L):
 
 def relative_log(M, X):
     """Logarithms of L⁻¹X L⁻ᵀ with M = L Lᵀ, for SPD matrices as `positive_definite` has them."""
-    W, beyond = _seen_from(M, X)
-    S, low, high = function_of(np.log, W)
-    beyond |= ~(low > WIDE * high)
+    S, low, high = function_of(np.log, _seen_from(M, X))
+    beyond = ~(low > np.maximum(WIDE * high, FAINT))
     if beyond.any():
-        M, X = (np.broadcast_to(A, W.shape)[beyond] for A in (M, X))
+        M, X = (np.broadcast_to(A, S.shape)[beyond] for A in (M, X))
         S[beyond] = _log_of_far(M, X)
     return S
 
@@ -338,9 +359,9 @@ def relative_distance(M, X):
     """Norms of these logarithms, for which the eigenvalues alone are enough."""
     if M.shape[-1] <= 3:  # where the vectors cost nothing
         return np.linalg.norm(upper(relative_log(M, X)), axis=-1)
-    W, beyond = _seen_from(M, X)
-    spectrum = eigenvalues(W)
-    beyond |= ~(spectrum.min(axis=-1) > WIDE * spectrum.max(axis=-1))
+    W = _seen_from(M, X)
+    spectrum = eigenvalues(np.where(np.isfinite(W), W, 0))
+    beyond = ~(spectrum.min(axis=-1) > np.maximum(WIDE * spectrum.max(axis=-1), FAINT))
     with np.errstate(invalid="ignore", divide="ignore"):
         distance = np.asarray(np.linalg.norm(np.log(spectrum), axis=-1))
     if beyond.any():
@@ -350,13 +371,17 @@ def relative_distance(M, X):
 
 
 def _seen_from(M, X):
-    """L⁻¹X L⁻ᵀ with M = L Lᵀ, and where float64 does not hold it: I stands there."""
+    """L⁻¹X L⁻ᵀ with M = L Lᵀ; what float64 does not hold is infinite or NaN."""
     with np.errstate(all="ignore"):
-        W = congruent(inverse_triangular(cholesky(M)), X)
-    beyond = ~np.isfinite(W).all(axis=(-2, -1))
-    if beyond.any():
-        W[beyond] = np.eye(W.shape[-1])
-    return W, beyond
+        A = inverse_triangular(cholesky(M))
+        if A.shape[-1] != 2:
+            return congruent(A, X)
+        p, q, r, off = A[..., 0, 0], A[..., 1, 0], A[..., 1, 1], X[..., 0, 1]
+        W, below = np.empty(np.broadcast_shapes(A.shape, X.shape)), q * X[..., 0, 0] + r * off
+        W[..., 0, 0] = p * p * X[..., 0, 0]
+        W[..., 0, 1] = W[..., 1, 0] = p * below
+        W[..., 1, 1] = q * below + r * (q * off + r * X[..., 1, 1])
+    return W
 
 
 def _log_of_far(M, X):
@@ -370,6 +395,22 @@ def _log_of_far(M, X):
     U, roots, _ = np.linalg.svd(inverse_triangular(cholesky(M)) @ cholesky(X))
     logs = 2 * np.log(np.maximum(roots, EPS * roots.max(axis=-1, keepdims=True)))
     return _compose(logs + math.log(2) * (scales[1] - scales[0])[:, None], U)
+
+
+def log_congruent(A, S):
+    """Logarithms of A exp(S) Aᵀ for symmetric matrices `S`, held by float64 or not.
+
+    By the singular values of A Q exp(Λ/2), S = Q Λ Qᵀ, and where these are far apart by Jacobi's
+    method, which finds the small ones to as many digits. A ratio beyond e^1400 counts as e^1400.
+    """
+    spectrum, Q = np.linalg.eigh(S)
+    top = spectrum[..., -1:]
+    columns = A @ Q * np.exp(np.maximum(spectrum - top, -1400) / 2)[..., None, :]
+    U, roots, _ = np.linalg.svd(columns)
+    for i in map(tuple, np.argwhere(roots[..., 0] > 1e4 * roots[..., -1])):
+        roots[i], U[i], _, scale, _, _ = dgejsv(columns[i], joba=0, jobv=3, jobr=0, jobt=1)
+        roots[i] *= scale[0] / scale[1]
+    return _compose(top + 2 * np.log(roots), U)
 
 
 def eigenvalues(A):

@@ -1,0 +1,577 @@
+"""Fréchet means and mechanisms on curved spaces: sensitivity, promise, and what is returned."""
+
+import copy
+import math
+import pickle
+import re
+
+import numpy as np
+import pytest
+import sklearn.base
+from scipy.integrate import quad
+
+from spdlib import FrechetMean, PrivateFrechetMean
+from spdlib.calibration import gdp_mu
+from spdlib.frechet import DENSITIES, MECHANISMS, _harmless, frechet_mean, frechet_sensitivity
+from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
+from spdlib.sampling import laplace_threshold
+from spdlib.spaces import (
+    AffineInvariant,
+    Euclidean,
+    KendallPlanar,
+    LogEuclidean,
+    Sphere,
+    TangentSpace,
+)
+from spdlib.spd import expm, invvecd, logm, powm, random_spd
+
+SHAPE = np.array([0, 1, 1j, 3 + 2j])
+# name: the space, a centre, a radius below a third of the way to where means are not the only ones
+CURVED = {
+    "affine-invariant 1": (AffineInvariant(1), np.array([[2.0]]), 1.5),
+    "affine-invariant 2": (AffineInvariant(2), np.array([[2.0, 0.5], [0.5, 1.0]]), 1.5),
+    "affine-invariant 4": (AffineInvariant(4), np.diag([1.0, 2, 3, 4]), 2.0),
+    "circle": (Sphere(1, 0.25), np.array([0.6, -0.8]), 1.0),
+    "sphere 2": (Sphere(2), np.array([2.0, -1, 2]) / 3, 0.4),
+    "sphere 3": (Sphere(3, 9.0), np.eye(4)[3], 0.2),
+    "triangles": (KendallPlanar(3), SHAPE[:3], 0.25),
+    "quadrilaterals": (KendallPlanar(4), SHAPE, 0.3),
+}
+each_space = pytest.mark.parametrize("name", CURVED)
+
+
+def in_ball(space, center, radius, n, rng):
+    """Records at random places of a ball, some of them on its sphere."""
+    v = rng.standard_normal((n, space.dim))
+    v *= (rng.random((n, 1)) ** 0.3).clip(0, 0.95) * radius / np.linalg.norm(v, axis=1)[:, None]
+    return space.exp(center, v)
+
+
+def norm(v):
+    return np.linalg.norm(v, axis=-1)
+
+
+# means
+
+@each_space
+def test_the_mean_step_from_a_mean_is_as_short_as_the_public_tolerance(name):
+    space, center, radius = CURVED[name]
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 7, 50):
+        query = FrechetMean(in_ball(space, center, radius, n, rng), center, radius, space)
+        mean = space.exp(query.center, query.step)
+        gradient = space.log(mean, query.points).mean(axis=0)
+        assert norm(gradient) <= query.tolerance
+        assert query.tolerance < 1e-8 * radius
+        far = norm(space.log(query.center, mean))
+        assert far <= radius
+
+
+@each_space
+def test_many_means_at_once_are_those_of_each_set_and_do_not_need_a_centre(name):
+    space, center, radius = CURVED[name]
+    rng = np.random.default_rng(1)
+    X = np.stack([in_ball(space, center, radius, 5, rng) for _ in range(6)])
+    means = frechet_mean(X.reshape(2, 3, 5, *space.shape), space)
+    assert means.shape == (2, 3, *space.shape)
+    for records, mean in zip(X, means.reshape(6, *space.shape), strict=True):
+        assert space.dist(frechet_mean(records, space), mean) < 1e-8
+        query = FrechetMean(records, center, radius, space)
+        assert space.dist(space.exp(center, query.step), mean) < 1e-8
+        assert norm(space.log(mean, records).mean(axis=0)) < 1e-9
+
+
+def test_the_mean_of_two_matrices_is_their_geometric_mean():
+    A, B = random_spd(2, 3, 1.0, 0)
+    half = powm(A, 0.5)
+    geometric = half @ powm(powm(A, -0.5) @ B @ powm(A, -0.5), 0.5) @ half
+    np.testing.assert_allclose(frechet_mean(np.stack([A, B]), AffineInvariant(3)), geometric,
+                               rtol=1e-8)
+
+
+def test_on_flat_spaces_the_mean_is_that_of_the_coordinates():
+    X = random_spd(12, 3, 1.0, 0).reshape(3, 4, 3, 3)
+    np.testing.assert_allclose(frechet_mean(X, LogEuclidean(3)), expm(logm(X).mean(axis=1)))
+    np.testing.assert_allclose(frechet_mean(X, Euclidean(3)), X.mean(axis=1))
+
+
+def test_what_need_not_be_the_mean_is_not_returned():
+    equator = np.array([[1.0, 0, 0], [-0.5, 0.75**0.5, 0], [-0.5, -(0.75**0.5), 0]])
+    with pytest.raises(ValueError, match="accepted are points within 1.5708"):
+        frechet_mean(equator, Sphere(2))
+    with pytest.raises(ValueError, match=r"X\[1\] is a cut point"):
+        frechet_mean(np.array([[0.0, 0, 1], [0, 0, -1]]), Sphere(2))
+    with pytest.raises(ValueError, match=r"accepted is \(..., n, 3\), n ≥ 1"):
+        frechet_mean(np.ones((0, 3)), Sphere(2))
+    with pytest.raises(ValueError, match="tolerance is 0; accepted"):
+        frechet_mean(equator[:1], Sphere(2), 0)
+
+
+# sensitivity
+
+@pytest.mark.parametrize("n", [1, 2, 50, 1000])
+@pytest.mark.parametrize("kappa", [0.25, 1.0, 9.0])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+def test_the_sensitivity_is_twice_the_tangent_over_n_and_no_more_than_the_diameter(n, kappa, share):
+    root, r = math.sqrt(kappa), share * math.pi / math.sqrt(kappa) / 2
+    found = frechet_sensitivity(n, r, Sphere(2, kappa))
+    expected = min(2 * math.tan(r * root) / (n * root), 2 * r)
+    assert expected < found <= expected * (1 + 1e-11)
+    at_a_tolerance = frechet_sensitivity(n, r, Sphere(2, kappa), 1e-9 * r)
+    assert found < at_a_tolerance * (1 + 1e-11) < found * 1.01
+
+
+@pytest.mark.parametrize("space, largest", [
+    (Sphere(2), math.pi / 2), (Sphere(3, 4.0), math.pi / 4), (Sphere(1), math.pi / 2),
+    (KendallPlanar(3), math.pi / 4), (KendallPlanar(5), math.pi / 4),
+])
+def test_a_radius_from_which_on_a_mean_is_not_the_only_one_is_refused(space, largest):
+    message = re.escape(f"accepted are numbers below {largest:.6g} = r*")
+    for radius in (largest, 2 * largest):
+        with pytest.raises(ValueError, match=message):
+            frechet_sensitivity(5, radius, space)
+    assert frechet_sensitivity(5, largest * (1 - 1e-9), space) > 0
+    assert frechet_sensitivity(5, 1e6, AffineInvariant(2)) == pytest.approx(4e5)
+    X = np.broadcast_to(np.eye(space.shape[0])[0], (3, *space.shape))
+    query = FrechetMean(X, X[0], largest, space)
+    with pytest.raises(ValueError, match="= r*"):
+        TangentGaussian.of(query, 1.0, 1e-6)
+
+
+@each_space
+def test_the_mean_moves_by_no_more_than_the_sensitivity_and_comes_close(name):
+    """The worst pair: all others across the line on which the record is replaced."""
+    space, center, radius = CURVED[name]
+    bend = space.curvature[1] > 0
+    across = np.eye(space.dim)[{3: space.dim // 2}.get(space.dim - 1, -1) if bend else 0]
+    if isinstance(space, KendallPlanar):  # where the curvature is 4
+        across = np.eye(space.dim)[space.dim // 2]
+    n, along = 41, np.eye(space.dim)[0]
+    steps = np.concatenate([np.tile([radius * across, -radius * across], (20, 1)), [radius * along]])
+    queries = [FrechetMean(space.exp(center, s), center, radius, space)
+               for s in (steps, np.concatenate([steps[:-1], -steps[-1:]]))]
+    means = [space.exp(query.center, query.step) for query in queries]
+    share = space.dist(*means) / queries[0].sensitivity
+    assert share <= 1 and share > (0.93 if bend else 1 - 1e-6)
+    apart = norm(queries[0].step - queries[1].step)
+    assert apart <= queries[0].chart_sensitivity
+    assert (queries[0].chart_sensitivity > queries[0].sensitivity) == bend
+
+
+@each_space
+def test_no_pair_of_data_sets_found_at_random_moves_the_mean_by_more(name):
+    space, center, radius = CURVED[name]
+    rng, largest = np.random.default_rng(2), 0
+    for _ in range(25):
+        n = int(rng.integers(1, 5))
+        X = in_ball(space, center, 1.5 * radius, n + 1, rng)
+        one, other = (FrechetMean(np.delete(X, i, 0), center, radius, space) for i in (0, n))
+        moved = space.dist(*(space.exp(q.center, q.step) for q in (one, other)))
+        assert moved <= one.sensitivity
+        assert norm(one.step - other.step) <= one.chart_sensitivity
+        largest = max(largest, moved / one.sensitivity)
+    assert largest > 0.3
+
+
+def test_the_chart_stretches_by_no_more_than_the_angle_over_its_sine_and_comes_close():
+    space, center, radius = Sphere(2), np.eye(3)[2], 1.2
+    query = FrechetMean(center[None], center, radius, space)
+    stretch = query.chart_sensitivity / query.sensitivity
+    exact = radius / math.sin(radius)
+    assert exact < stretch < exact * (1 + 1e-3)
+    v = radius * np.array([[1, 0], [math.cos(1e-4), math.sin(1e-4)]])
+    assert norm(v[0] - v[1]) / space.dist(*space.exp(center, v)) > exact * (1 - 1e-6)
+
+
+def test_the_tangent_mean_pays_for_no_curvature():
+    for space, center in ((Sphere(2), np.eye(3)[2]), (KendallPlanar(4), SHAPE)):
+        chart = TangentSpace(space, center)
+        X = in_ball(space, center, 1.0, 9, np.random.default_rng(0))
+        query = FrechetMean(X, None, 1.2, chart)
+        assert query.sensitivity == query.chart_sensitivity == frechet_sensitivity(9, 1.2)
+        np.testing.assert_allclose(query.step, space.log(center, X).mean(axis=0), atol=1e-12)
+
+
+# the projection
+
+def opposite_ends(space, radius, rng, n=4000):
+    """Pairs: a point anywhere, and one in the ball about e, both as steps from there."""
+    reach = min(space.injectivity_radius * (1 - 1e-6), 8.0)
+    v, w = rng.standard_normal((2, n, space.dim))
+    v *= (radius + (reach - radius) * rng.random((n, 1)) ** 0.2) / norm(v)[:, None]
+    w *= radius * rng.random((n, 1)) ** 0.1 / norm(w)[:, None]
+    w[: n // 2] = -v[: n // 2] * (norm(w) / norm(v))[: n // 2, None]
+    return v, w
+
+
+@pytest.mark.parametrize("space, center, harmless", [
+    (Sphere(2), np.eye(3)[0], math.pi / 3), (Sphere(3, 4.0), np.eye(4)[0], math.pi / 6),
+    (Sphere(1), np.eye(2)[0], math.pi / 3), (KendallPlanar(4), SHAPE, math.pi / 8),
+    (KendallPlanar(3), SHAPE[:3], math.pi / 6), (AffineInvariant(2), np.eye(2), math.inf),
+])
+def test_a_projection_that_is_called_harmless_leads_away_from_no_point_of_the_ball(
+        space, center, harmless):
+    for radius in (min(harmless, 3.0) * (1 - 1e-9), min(harmless, 3.0) / 3):
+        query = FrechetMean(center[None], center, radius, space)
+        assert _harmless(query)
+        v, w = opposite_ends(space, radius, np.random.default_rng(0))
+        Y, Z, X = (space.exp(center, u) for u in (v, v * radius / norm(v)[:, None], w))
+        assert (space.dist(Z, X) <= space.dist(Y, X) + 1e-9).all()
+    if harmless < math.inf:
+        assert not _harmless(FrechetMean(center[None], center, 1.001 * harmless, space))
+    if isinstance(space, Sphere):  # a projection can harm from there on
+        v, w = opposite_ends(space, 1.2 * harmless, np.random.default_rng(0))
+        Y, X = space.exp(center, v), space.exp(center, w)
+        Z = space.exp(center, v * 1.2 * harmless / norm(v)[:, None])
+        assert (space.dist(Z, X) > space.dist(Y, X)).any()
+
+
+# Laplace
+
+def test_the_rate_of_laplace_noise_is_said_with_its_reason():
+    whole = RiemannianLaplace(0.1, 0.5, Sphere(2))
+    assert (whole.rate, whole.scale) == ("Δ/ε", RiemannianLaplace(0.1, 0.5).scale)
+    assert "homogeneous" in whole.reason
+    ball = RiemannianLaplace(0.1, 0.5, Sphere(2), (np.eye(3)[0], 0.7))
+    assert ball.rate == "2Δ/ε" and ball.scale == pytest.approx(2 * whole.scale)
+    assert "footpoint" in ball.reason
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_a_scale_at_which_the_law_does_not_exist_is_refused_unless_on_a_ball(k):
+    space = AffineInvariant(k)
+    threshold = laplace_threshold(space)
+    with pytest.raises(ValueError, match="accepted are those below .* no finite integral"):
+        RiemannianLaplace(threshold, 1.0, space)
+    RiemannianLaplace(0.99 * threshold, 1.0, space)
+    drawn = RiemannianLaplace(2 * threshold, 1.0, space, (np.eye(k), 0.5)).release(np.eye(k), 0, 99)
+    assert space.dist(np.eye(k), drawn).max() <= 0.5 * (1 + 1e-9)
+
+
+def arc_density(footpoint, radius, scale):
+    """Density on [-radius, radius] of Laplace noise about a point, conditioned on that arc."""
+    total = quad(lambda y: math.exp(-abs(y - footpoint) / scale), -radius, radius,
+                 points=[footpoint])[0]
+    return lambda y: math.exp(-abs(y - footpoint) / scale) / total
+
+
+def test_on_an_arc_the_promise_is_kept_at_twice_the_scale_and_not_at_the_scale():
+    epsilon, radius, n = 1.0, 1.3, 4
+    sensitivity = frechet_sensitivity(n, radius, Sphere(1))
+    kept = RiemannianLaplace(sensitivity, epsilon, Sphere(1), (np.eye(2)[0], radius)).scale
+    for share, most in ((1.0, epsilon), (0.5, 2 * epsilon)):
+        losses = []
+        for m in np.linspace(-radius, radius - sensitivity, 30):
+            p, q = (arc_density(x, radius, share * kept) for x in (m, m + sensitivity))
+            losses += [abs(math.log(p(y) / q(y))) for y in np.linspace(-radius, radius, 101)]
+        assert max(losses) <= most
+    assert max(losses) > epsilon  # at half the scale, that of a whole space
+
+
+def sphere_constant(away, radius, scale, m=200):
+    """Integral of exp(-distance/scale) over a ball of S², by Gauss's quadrature about its centre."""
+    nodes, weights = np.polynomial.legendre.leggauss(m)
+    theta, phi = radius * (nodes + 1) / 2, math.pi * (nodes + 1) / 2
+    cosine = (math.cos(away) * np.cos(theta)[:, None]
+              + math.sin(away) * np.sin(theta)[:, None] * np.cos(phi))
+    density = np.exp(-np.arccos(cosine.clip(-1, 1)) / scale)
+    return 2 * (weights * radius / 2 * np.sin(theta)) @ density @ (weights * math.pi / 2)
+
+
+def test_on_a_ball_of_the_sphere_the_promise_is_kept_at_twice_the_scale_and_not_at_the_scale():
+    epsilon, radius, n = 1.0, 1.2, 20
+    sensitivity = frechet_sensitivity(n, radius, Sphere(2))
+    kept = RiemannianLaplace(sensitivity, epsilon, Sphere(2), (np.eye(3)[0], radius)).scale
+    worst = {1.0: 0.0, 0.5: 0.0}
+    for share in worst:  # along a ray the density changes by all of the distance somewhere
+        scale = share * kept
+        for m in np.linspace(0, radius - sensitivity, 10):
+            ends = m, m + sensitivity
+            constants = [math.log(sphere_constant(x, radius, scale)) for x in ends]
+            worst[share] = max(worst[share], sensitivity / scale + abs(np.diff(constants)[0]))
+    assert worst[1.0] <= epsilon < worst[0.5]
+
+
+def test_on_a_whole_space_the_loss_is_the_distance_over_the_scale_for_every_pair():
+    for name in ("circle", "sphere 2", "quadrilaterals", "affine-invariant 2"):
+        space, center, radius = CURVED[name]
+        mechanism = RiemannianLaplace(0.3, 0.5, space)
+        M = space.exp(center, np.eye(space.dim)[0] * 0.3)
+        Y = in_ball(space, center, min(space.injectivity_radius, 4.0), 2000,
+                    np.random.default_rng(0))
+        Y = np.concatenate([Y, [space.points(center), M]])
+        loss = np.abs(space.dist(center, Y) - space.dist(M, Y)) / mechanism.scale
+        assert 0.5 * (1 - 1e-9) <= loss.max() <= 0.5 * (1 + 1e-12)
+
+
+def test_a_conditioned_release_has_the_law_of_its_density():
+    """Against quadrature on the arc; the band of Dvoretzky, Kiefer, Wolfowitz and Massart."""
+    space, center, radius, size = Sphere(1), np.eye(2)[0], 1.3, 20_000
+    M = space.exp(center, [1.1])
+    band = math.sqrt(math.log(2e9) / (2 * size))
+    for epsilon in (0.5, 8.0):
+        mechanism = RiemannianLaplace(0.5, epsilon, space, (center, radius))
+        y = np.sort(space.log(center, mechanism.release(M, 0, size))[:, 0])
+        at = space.log(center, M)[0]
+        far = {}
+        for share in (1.0, 1.2):
+            density = arc_density(at, radius, share * mechanism.scale)
+            grid = np.linspace(-radius, radius, 400)
+            cdf = np.array([quad(density, -radius, g, points=[min(at, g)])[0] for g in grid])
+            far[share] = np.abs(np.searchsorted(y, grid) / size - cdf).max()
+        assert far[1.0] < band
+        if epsilon == 8.0:
+            assert far[1.2] > band
+
+
+@each_space
+def test_an_answer_is_the_step_in_the_chart_to_a_release_about_the_mean(name):
+    space, center, radius = CURVED[name]
+    query = FrechetMean(in_ball(space, center, radius, 200, np.random.default_rng(0)), center,
+                        radius, space)
+    mechanism = RiemannianLaplace.of(query, 1.0)
+    answers = mechanism.answer(query, 3, (2, 3))
+    assert answers.shape == (2, 3, space.dim)
+    mean = space.exp(query.center, query.step)
+    far = space.dist(space.exp(center, answers), mechanism.release(mean, 3, (2, 3)))
+    assert far.max() < 1e-7
+    assert mechanism.answer(query, 3).shape == (space.dim,)
+
+
+def test_an_answer_far_beyond_float64_has_coordinates():
+    space = AffineInvariant(2)
+    query = FrechetMean(random_spd(3, 2, 0.5, 0), None, 1.0, space)
+    mechanism = RiemannianLaplace(query.sensitivity, query.sensitivity / 1.3, space)
+    answers = mechanism.answer(query, 0, 500)
+    assert np.isfinite(answers).all() and norm(answers).max() > 50
+    private = PrivateFrechetMean(query.sensitivity / 1.3, 0, 1.0, mechanism="laplace", space=space)
+    for seed in range(30):
+        assert space.dist(np.eye(2), private.fit(random_spd(3, 2, 0.5, 0), rng=seed).mean_) < 1.0001
+
+
+def test_a_mechanism_answers_on_its_own_space_only_and_adds_noise_to_coordinates_on_flat_ones():
+    query = FrechetMean(np.eye(3), np.eye(3)[0], 0.4, Sphere(2))
+    flat = FrechetMean(np.eye(2)[None], None, 0.01)
+    with pytest.raises(ValueError, match=r"query is on Sphere\(2, 1.0\); accepted is .* None"):
+        RiemannianLaplace(9.0, 1.0).answer(query, 0)
+    with pytest.raises(ValueError, match=r"query is on LogEuclidean\(2\); accepted is"):
+        RiemannianLaplace(9.0, 1.0, Sphere(2)).answer(flat, 0)
+    with pytest.raises(ValueError, match="query has sensitivity .*; accepted are those up to 0.001"):
+        RiemannianLaplace(0.001, 1.0, Sphere(2)).answer(query, 0)
+    with pytest.raises(ValueError, match="noise is not added to coordinates"):
+        RiemannianLaplace(0.1, 1.0, Sphere(2)).perturb([0.0, 0.0], 0)
+    with pytest.raises(ValueError, match=r"space is Sphere\(2, 1.0\); accepted are flat spaces"):
+        TangentGaussian(0.1, 1.0, 1e-6).release(np.eye(3)[0], 0, space=Sphere(2))
+    with pytest.raises(ValueError, match="nothing smaller is known"):
+        RiemannianLaplace(0.1, 1.0, Sphere(2)).delta(0.5, 2)
+    with pytest.raises(ValueError, match="from the centre of the domain; accepted is up to 0.2"):
+        RiemannianLaplace(9.0, 1.0, Sphere(2), (np.eye(3)[0], 0.2)).release(np.eye(3)[1], 0)
+    with pytest.raises(ValueError, match="from the centre of the domain; accepted is up to 0.2"):
+        RiemannianLaplace(9.0, 1.0, Sphere(2), (np.eye(3)[0], 0.2)).answer(query, 0)
+    Y = TangentGaussian(0.1, 1.0, 1e-6).release(np.eye(3)[0], 0, 9,
+                                                TangentSpace(Sphere(2), np.eye(3)[0]))
+    assert Sphere(2).contains(Y).all()
+
+
+def test_the_error_of_laplace_noise_on_a_sphere_is_its_radial_law():
+    mechanism, pole = RiemannianLaplace(0.3, 1.0, Sphere(2)), np.eye(3)[0]
+    far = np.sort(Sphere(2).dist(pole, mechanism.release(pole, 0, 20_000)))
+    cdf = mechanism.error(2).cdf(far)
+    assert np.abs(cdf - np.arange(1, 20_001) / 20_000).max() < math.sqrt(math.log(2e9) / 40_000)
+    with pytest.raises(ValueError, match="d is 3; accepted is 2"):
+        mechanism.error(3)
+
+
+# noise in the chart
+
+@each_space
+@pytest.mark.parametrize("make", [TangentGaussian.of, L2Mechanism.of])
+def test_noise_in_the_chart_has_the_scale_of_the_sensitivity_there(name, make):
+    space, center, radius = CURVED[name]
+    X = in_ball(space, center, radius, 30, np.random.default_rng(0))
+    query = FrechetMean(X, center, radius, space)
+    mechanism = make(query, 0.5, 1e-5)
+    assert mechanism.sensitivity == query.chart_sensitivity
+    np.testing.assert_array_equal(mechanism.answer(query, 4), mechanism.perturb(query.step, 4))
+    if make == TangentGaussian.of:
+        assert mechanism.mu <= gdp_mu(0.5, 1e-5) * (1 + 1e-9)
+    with pytest.raises(ValueError, match="query has sensitivity"):
+        mechanism.answer(FrechetMean(X[:29], center, radius, space), 4)
+
+
+# the release
+
+KINDS = [*MECHANISMS, *DENSITIES]
+
+
+def estimator(kind, name, **options):
+    space, center, radius = CURVED[name]
+    options = {"clip": radius} | options if kind == "truncated loss" else options
+    pure = kind in DENSITIES or kind == "laplace"
+    return PrivateFrechetMean(0.9, 0 if pure else 1e-5, radius, center, kind, space=space,
+                              approximate=kind in DENSITIES, **options)
+
+
+@each_space
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("statistic", ["frechet", "tangent"])
+@pytest.mark.filterwarnings("error")
+def test_a_release_is_a_point_of_the_ball_and_nothing_else_depends_on_the_data(
+        name, kind, statistic):
+    space, center, radius = CURVED[name]
+    if kind in DENSITIES and (space.dim > 4 or name == "quadrilaterals"):
+        pytest.skip("chains and boxes in four dimensions are tested beside the densities")
+    rng = np.random.default_rng(0)
+    fits = []
+    for spread in (0.5, 3.0):
+        X = in_ball(space, center, spread * radius, 60, rng)
+        fits.append(estimator(kind, name, statistic=statistic).fit(X, rng=5))
+        assert space.contains(fits[-1].mean_) and not hasattr(fits[-1], "log_mean_")
+        assert space.dist(center, fits[-1].mean_) <= radius * (1 + 1e-6)
+    one, other = fits
+    assert not np.array_equal(one.mean_, other.mean_)
+    assert repr(one.mechanism_) == repr(other.mechanism_) and one.privacy_ == other.privacy_
+    assert "differentially private when one of n = 60" in one.privacy_
+    for made in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one)):
+        assert np.array_equal(made.mean_, one.mean_)
+    clone = sklearn.base.clone(one)
+    assert clone.space == space and not hasattr(clone, "mean_") and repr(clone) == repr(one)
+    assert np.array_equal(clone.fit(X, rng=5).mean_, other.mean_)
+
+
+@pytest.mark.slow
+def test_more_records_make_every_release_better():
+    space, center, radius = CURVED["sphere 2"]
+    X = in_ball(space, center, radius, 3000, np.random.default_rng(0))
+    for kind in KINDS:
+        far = []
+        for n in (30, 3000):
+            truth = space.exp(center, FrechetMean(X[:n], center, radius, space).step)
+            releases = [estimator(kind, "sphere 2").fit(X[:n], rng=seed).mean_
+                        for seed in range(8 if kind in DENSITIES else 40)]
+            far.append(space.dist(truth, np.array(releases)).mean())
+        assert far[1] < 0.3 * far[0]
+
+
+@pytest.mark.parametrize("space, center, radius", [
+    (Sphere(1), np.eye(2)[0], 1.3), (Sphere(2), np.eye(3)[0], 1.3), (KendallPlanar(4), SHAPE, 0.6),
+])
+def test_where_a_projection_might_harm_the_law_lives_on_the_ball_at_twice_the_scale(
+        space, center, radius):
+    X = in_ball(space, center, radius, 40, np.random.default_rng(0))
+    private = PrivateFrechetMean(1.0, 0, radius, center, "laplace", space=space)
+    for seed in range(20):
+        fitted = private.fit(X, rng=seed)
+        assert fitted.mechanism_.rate == "2Δ/ε" and fitted.mechanism_.domain[1] == radius
+        assert space.dist(center, fitted.mean_) <= radius * (1 + 1e-9)
+    assert PrivateFrechetMean(1.0, 0, radius / 3, center, "laplace", space=space).fit(
+        X, rng=0).mechanism_.rate == "Δ/ε"
+
+
+WRONG = [
+    ({"space": Sphere(2), "center": None}, "^center is None; accepted is a point of Sphere"),
+    ({"center": np.eye(3)}, r"^center has shape \(3, 3\); accepted is \(3,\)"),
+    ({"center": np.ones(3)}, "^center has length 1.732"),
+    ({"center": np.full(3, np.nan)}, r"^center\[0\] is nan"),
+    ({"radius": 1.6}, r"^radius is 1.6; accepted are numbers below 1.5704\d* = r\*"),
+    ({"radius": 3.2}, "^radius is 3.2; accepted are numbers from 1e-06 to below 3.14159"),
+    ({"radius": 3.2, "statistic": "tangent"}, "^radius is 3.2; accepted are numbers below 3.14159"),
+    ({"radius": 1e-9}, "^radius is 1e-09; accepted are numbers from 1e-06"),
+    ({"statistic": "median"}, r"^statistic is 'median'; accepted are \['frechet', 'tangent'\]"),
+    ({"clip": 0.2}, "^clip is 0.2; accepted is None with 'gaussian'"),
+    ({"domain": 0.9}, "^domain is 0.9; accepted is None with 'gaussian'"),
+    ({"approximate": 1}, "^approximate is 1; accepted are True and False"),
+    ({"mechanism": "laplace"}, '^delta is 1e-05; accepted are 0 with "laplace"'),
+    ({"mechanism": "laplace", "delta": 0, "domain": 0.1}, "^domain is 0.1; accepted are numbers from"),
+    ({"mechanism": "truncated loss", "delta": 0}, "^clip is None; accepted are numbers above 0"),
+    ({"mechanism": "k-norm gradient"}, '^delta is 1e-05; accepted are 0 with "k-norm gradient"'),
+    ({"space": AffineInvariant(2), "center": None, "radius": 7.2},
+     "^radius is 7.2; accepted are numbers from 1e-06 to below 7.07107"),
+    ({"space": AffineInvariant(2), "center": None, "radius": 5.0, "mechanism": "laplace",
+      "delta": 0}, "^the scale Δ/ε is .* no finite integral"),
+    ({"space": KendallPlanar(6), "center": np.arange(6) ** 2 + 1j, "mechanism": "truncated loss",
+      "delta": 0, "clip": 0.1}, "^query has dimension 8; accepted .* approximate=True"),
+]
+
+
+@pytest.mark.parametrize("arguments, message", WRONG)
+def test_what_a_space_cannot_keep_is_refused_before_anything_is_drawn(arguments, message):
+    arguments = {"epsilon": 0.5, "delta": 1e-5, "radius": 0.4, "space": Sphere(2),
+                 "center": np.eye(3)[0]} | arguments
+    X = np.ones((3, *arguments["space"].shape))
+    X = {3: np.eye(3), 6: np.tile(np.arange(6) ** 2 + 1j, (3, 1))}.get(
+        X.shape[1], random_spd(3, 2, 0.5, 0))
+    private, rng = PrivateFrechetMean(**arguments), np.random.default_rng(0)
+    with pytest.raises(ValueError, match=message):
+        private.fit(X, rng=rng)
+    assert rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
+    assert not hasattr(private, "mechanism_")
+
+
+@each_space
+@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
+def test_a_bad_record_is_refused_before_anything_is_drawn_or_gives_way_to_the_centre(name, kind):
+    space, center, radius = CURVED[name]
+    good = in_ball(space, center, radius, 40, np.random.default_rng(0))
+    for bad in (np.nan, np.inf, 0.0):
+        X, other = good.copy(), good.copy()
+        X[2], other[2] = bad, space.points(center)
+        rng = np.random.default_rng(0)
+        with pytest.raises(ValueError, match=r"X\[2"):
+            estimator(kind, name).fit(X, rng=rng)
+        assert rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
+        private = estimator(kind, name, on_invalid="center").fit(X, rng=3)
+        assert space.dist(private.mean_, estimator(kind, name).fit(other, rng=3).mean_) < 1e-9
+    X[:] = np.nan
+    assert norm(FrechetMean(X, center, radius, space, "center").step) < 1e-14
+    estimator(kind, name, on_invalid="center").fit(X)
+
+
+@pytest.mark.parametrize("name", ["circle", "sphere 2", "triangles", "quadrilaterals"])
+def test_a_record_at_the_cut_point_of_the_centre_moves_onto_the_ball_in_a_fixed_direction(name):
+    space, center, radius = CURVED[name]
+    end = space.injectivity_radius
+    cut = np.stack([space.exp(center, end * v) for v in np.eye(space.dim)])
+    query = FrechetMean(cut, center, radius, space)
+    np.testing.assert_allclose(norm(query.steps), radius, rtol=1e-9)
+    assert np.array_equal(query.steps, FrechetMean(cut, center, radius, space).steps)
+    estimator("laplace", name).fit(cut)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64])
+@pytest.mark.parametrize("policy", ["raise", "center"])
+def test_records_of_other_types_have_means(dtype, policy):
+    X = np.eye(3).astype(dtype)
+    query = FrechetMean(X, [0.6, 0.8, 0], 1.0, Sphere(2), policy)
+    exact = FrechetMean(np.eye(3), [0.6, 0.8, 0], 1.0, Sphere(2))
+    np.testing.assert_allclose(query.step, exact.step, atol=1e-12)
+    X = np.array([[[2, 1], [1, 2]], [[3, 0], [0, 1]]]).astype(dtype)
+    query = FrechetMean(X, None, 1.0, AffineInvariant(2), policy)
+    exact = FrechetMean(X.astype(float), None, 1.0, AffineInvariant(2))
+    np.testing.assert_allclose(query.step, exact.step, atol=1e-12)
+    broken = np.stack([*X, -X[0]])
+    FrechetMean(broken, np.array([[2.5, 0.1], [0.1, 1]]), 1.0, AffineInvariant(2), "center").step
+
+
+@pytest.mark.filterwarnings("error")
+def test_matrices_at_the_edge_of_float64_have_a_private_mean():
+    for X in (1e300 * np.eye(2), 1e-300 * np.eye(2), np.diag([1e300, 1e290]), np.diag([1, 1e-15])):
+        X = np.stack([X, np.eye(2)])
+        for kind, delta in (("gaussian", 1e-5), ("laplace", 0)):
+            fitted = PrivateFrechetMean(0.9, delta, 0.1, None, kind, space=AffineInvariant(2)).fit(X)
+            logm(fitted.mean_)
+    center = 1e300 * np.eye(2)  # at the edge itself
+    for seed in range(20):
+        private = PrivateFrechetMean(1e-3, 1e-5, 7.0, center, space=AffineInvariant(2))
+        logm(private.fit(X, rng=seed).mean_)
+
+
+def test_a_chain_is_asked_for_and_said():
+    space, center = KendallPlanar(5), np.array([0, 1, 1j, 3 + 2j, 2])
+    X = in_ball(space, center, 0.3, 10, np.random.default_rng(0))
+    private = PrivateFrechetMean(1.0, 0, 0.3, center, "truncated loss", space=space, clip=0.2)
+    with pytest.raises(ValueError, match="approximate=True"):
+        private.fit(X, rng=0)
+    private.set_params(approximate=True).fit(X, rng=0)
+    assert private.privacy_.startswith("not proved to be private: a chain has approximated a law")
+    assert space.dist(center, private.mean_) <= 0.3 * (1 + 1e-9)
