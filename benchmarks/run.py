@@ -24,8 +24,18 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 np.trapz = np.trapezoid  # geomstats 2.8 imports the name, which NumPy 2.4 took away
 
-from geomstats.geometry.spd_matrices import SPDLogEuclideanMetric, SPDMatrices  # noqa: E402
+from geomstats.geometry.hypersphere import Hypersphere  # noqa: E402
+from geomstats.geometry.pre_shape import PreShapeSpace  # noqa: E402
+from geomstats.geometry.spd_matrices import (  # noqa: E402
+    SPDAffineMetric,
+    SPDLogEuclideanMetric,
+    SPDMatrices,
+)
+from geomstats.learning.frechet_mean import FrechetMean as PeerMean  # noqa: E402
+from pyriemann.geometry.distance import distance_riemann  # noqa: E402
 from pyriemann.geometry.mean import mean_logeuclid as peer_mean  # noqa: E402
+from pyriemann.geometry.mean import mean_riemann  # noqa: E402
+from pyriemann.geometry.tangentspace import exp_map_riemann, log_map_riemann  # noqa: E402
 
 from spdlib.densities import KNormGradient  # noqa: E402
 from spdlib.descriptors import covariance_descriptors  # noqa: E402
@@ -37,7 +47,7 @@ from spdlib.sampling import (  # noqa: E402
     laplace_steps,
     metropolis,
 )
-from spdlib.spaces import AffineInvariant, Sphere  # noqa: E402
+from spdlib.spaces import AffineInvariant, KendallPlanar, Sphere  # noqa: E402
 from spdlib.spd import invvecd, mean_logeuclid, random_spd  # noqa: E402
 
 PAGE = ROOT / "book" / "speed.md"
@@ -45,8 +55,9 @@ MARKERS = "<!-- begin: written by make bench -->", "<!-- end: written by make be
 SIZES = [(500, 30), (20_000, 11), (20_000, 9), (50_000, 3), (100_000, 2)]
 RUNS, CALLS = 5, 20
 K, BURN_IN, TIMED = 30, 50_000, 200
+SETS, RECORDS, TOLERANCE = 1000, 50, 1e-9
 BATCH, CHAINS, STEPS = 10_000, 500, 400
-RECORDS, CHAIN = 50, 30_000
+CHAIN = 30_000
 
 
 def run_by_run(*functions):
@@ -151,6 +162,103 @@ def laplace():
     yield (f"chain, `metropolis` on coordinates, {steps}", f"{chain:.1f} s",
            f"**{chain / ours:,.0f}**")
     yield f"chain, geomstats on matrices, {steps}", f"{peer:.1f} s", f"**{peer / ours:,.0f}**"
+
+
+def affine_invariant(k, n):
+    """The space, points, and the three maps of the peers, by name."""
+    space, (M, *X) = AffineInvariant(k), random_spd(n + 1, k, 1.0, rng=0)
+    peer, X = SPDMatrices(k, equip=False), np.array(X)
+    peer.equip_with_metric(SPDAffineMetric)
+    at_all = np.broadcast_to(M, X.shape)
+    return space, M, X, {
+        "geomstats": (lambda: peer.metric.log(X, M), lambda V: peer.metric.exp(V, M),
+                      lambda: peer.metric.dist(X, M)),
+        "pyRiemann": (lambda: log_map_riemann(X, M, C12=True),
+                      lambda V: exp_map_riemann(V, M, Cm12=True),
+                      lambda: distance_riemann(X, at_all)),
+    }
+
+
+def sphere(d, n):
+    """The same for the sphere."""
+    space, peer = Sphere(d), Hypersphere(d).metric
+    X = np.random.default_rng(0).standard_normal((n + 1, d + 1))
+    M, *X = X / np.linalg.norm(X, axis=-1, keepdims=True)
+    X = np.array(X)
+    return space, M, X, {"geomstats": (
+        lambda: peer.log(X, M), lambda V: peer.exp(V, M), lambda: peer.dist(X, M))}
+
+
+def shapes(landmarks, n):
+    """The same for shapes, for which the peer takes pairs of reals, centred and of length 1."""
+    space, peer = KendallPlanar(landmarks), PreShapeSpace(landmarks, 2)
+    peer.equip_with_group_action("rotations")
+    peer.equip_with_quotient()
+    metric = peer.quotient.metric
+    pairs = peer.projection(np.random.default_rng(0).standard_normal((n + 1, landmarks, 2)))
+    M, *X = pairs[..., 0] + 1j * pairs[..., 1]
+
+    def complex_log():
+        V = metric.log(pairs[1:], pairs[0])
+        return V[..., 0] + 1j * V[..., 1]
+
+    def complex_exp(V):
+        Y = metric.exp(np.stack([V.real, V.imag], axis=-1), pairs[0])
+        return Y[..., 0] + 1j * Y[..., 1]
+
+    return space, M, np.array(X), {"geomstats": (
+        complex_log, complex_exp, lambda: metric.dist(pairs[1:], pairs[0]))}
+
+
+def spaces():
+    """Rows of the table of curved spaces, from one point to many."""
+    cases = {"SPD(2)": affine_invariant(2, 10_000), "SPD(3)": affine_invariant(3, 10_000),
+             "SPD(10)": affine_invariant(10, 2000), "S²": sphere(2, 10_000),
+             "S¹⁰": sphere(10, 10_000), "shapes of 5": shapes(5, 10_000),
+             "shapes of 20": shapes(20, 2000)}
+    for name, (space, M, X, peers) in cases.items():
+        v = space.log(M, X)
+        V = np.tensordot(v, space.frame(M), axes=1)
+        ours = {"log": partial(space.log, M, X), "exp": partial(space.exp, M, v),
+                "dist": partial(space.dist, M, X)}
+        for log, exp, dist in peers.values():
+            np.testing.assert_allclose(log(), V, rtol=0, atol=1e-9)
+            np.testing.assert_allclose(dist(), space.dist(M, X), rtol=0, atol=1e-9)
+            assert space.dist(exp(V), X).max() < 1e-6  # the peer's own rounding
+        for i, (what, job) in enumerate(ours.items()):
+            jobs = [partial(maps[i], V) if what == "exp" else maps[i] for maps in peers.values()]
+            times = run_by_run(job, *jobs) / len(X) * 1e6
+            middle = dict(zip(["spdlib", *peers], np.median(times, axis=1), strict=True))
+            ratios = ", ".join(f"{ratio:.2f}" for ratio in times[1:].min(axis=0) / times[0])
+            yield (name, what, f"{middle['spdlib']:.3f}", f"{middle['geomstats']:.3f}",
+                   f"{middle['pyRiemann']:.3f}" if "pyRiemann" in peers else "", f"**{ratios}**")
+
+
+def frechet_means():
+    """Rows of the table of Fréchet means: many small data sets at once, or one after another."""
+    X = random_spd(SETS * RECORDS, 2, 1.0, rng=0).reshape(SETS, RECORDS, 2, 2)
+    space, center, some, few = AffineInvariant(2), np.eye(2), X[:SETS // 20], X[:SETS // 50]
+    peer = SPDMatrices(2, equip=False)
+    peer.equip_with_metric(SPDAffineMetric)
+    estimator = PeerMean(peer)
+    estimator.set(epsilon=TOLERANCE**2, max_iter=100)  # it squares the gradient
+
+    def ours():
+        return space.exp(center, space.mean(center, space.log(center, X), TOLERANCE))
+
+    def pyriemann():
+        return [mean_riemann(x, tol=TOLERANCE) for x in some]
+
+    def geomstats():
+        return [estimator.fit(x).estimate_ for x in few]
+
+    np.testing.assert_allclose(pyriemann(), ours()[:len(some)], rtol=0, atol=1e-7)
+    np.testing.assert_allclose(geomstats(), ours()[:len(few)], rtol=0, atol=1e-7)
+    times = run_by_run(ours, pyriemann, geomstats) * [[1], [20], [50]]
+    for name, time in zip(("spdlib, in one call", "pyRiemann, in a loop", "geomstats, in a loop"),
+                          times, strict=True):
+        ratios = ", ".join(f"{ratio:.0f}" for ratio in time / times[0])
+        yield name, f"{np.median(time):.3f} s", f"**{ratios}**"
 
 
 def geodesic_walk(space, scale, M, rng):
@@ -296,6 +404,12 @@ def main():
                     "result, bytes an image", "other memory, MiB"], descriptors()),
              table(f"One Laplace release at k = {K}",
                    ["way", "time", "of the exact sampler's"], laplace()),
+             table("From one point of a curved space to many, µs a point",
+                   ["space", "map", "spdlib", "geomstats", "pyRiemann",
+                    f"fastest peer / spdlib, in each of {RUNS} runs"], spaces()),
+             table(f"Fréchet means of {SETS:,} sets of {RECORDS} matrices of size 2, to a gradient "
+                   "of 10⁻⁹", ["way", "time", f"of spdlib's, in each of {RUNS} runs"],
+                   frechet_means()),
              table(f"Laplace on curved spaces, {BATCH:,} draws at once, µs a draw",
                    ["space", "scale", "exact, `laplace_steps`", "walk, one effective draw",
                     "its acceptance", "walk / exact"], curved_laplace()),

@@ -3,7 +3,14 @@
 from .frechet import FrechetMean, PrivateFrechetMean
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from .planning import expected_error, plan, records_needed
-from .spaces import Euclidean, LogEuclidean
+from .spaces import (
+                     AffineInvariant,
+                     Euclidean,
+                     KendallPlanar,
+                     LogEuclidean,
+                     Sphere,
+                     TangentSpace,
+)
 from .spd import (
                   ball_from_bounds,
                   distance_logeuclid,
@@ -18,7 +25,8 @@ from .spd import (
 
 __version__ = "0.3.0"
 
-__all__ = ["Euclidean", "FrechetMean", "L2Mechanism", "LogEuclidean", "PrivateFrechetMean",
-           "RiemannianLaplace", "TangentGaussian", "ball_from_bounds", "distance_logeuclid",
-           "expected_error", "expm", "invvecd", "logm", "mean_logeuclid", "plan", "powm",
-           "random_spd", "records_needed", "vecd"]
+__all__ = ["AffineInvariant", "Euclidean", "FrechetMean", "KendallPlanar", "L2Mechanism",
+           "LogEuclidean", "PrivateFrechetMean", "RiemannianLaplace", "Sphere", "TangentGaussian",
+           "TangentSpace", "ball_from_bounds", "distance_logeuclid", "expected_error", "expm",
+           "invvecd", "logm", "mean_logeuclid", "plan", "powm", "random_spd", "records_needed",
+           "vecd"]

@@ -105,25 +105,21 @@ def real(value, name):
         return array(value, name).astype(float, copy=False)
 
 
-def finite(value, name):
-    """`value` as a float64 array without NaN or infinity."""
-    A = real(value, name)
+def finite(value, name, read=real):
+    """`value` as a float64 array without NaN or infinity, or as the one that `read` makes."""
+    A = read(value, name)
     if not np.isfinite(A).all():
         index = first(~np.isfinite(A))
         raise ValueError(f"{name}{at(index)} is {A[index]}; accepted are finite numbers")
     return A
 
 
-def complex_finite(value, name):
-    """`value` as a complex array without NaN or infinity."""
+def complex_array(value, name):
+    """`value` as a complex array."""
     A = np.asarray(unmasked(value, name))
     if A.dtype.kind not in "iufc":
         raise ValueError(f"{name} is an array of dtype {A.dtype}; accepted are complex numbers")
-    A = A.astype(complex, copy=False)
-    if not np.isfinite(A).all():
-        index = first(~np.isfinite(A))
-        raise ValueError(f"{name}{at(index)} is {A[index]}; accepted are finite numbers")
-    return A
+    return A.astype(complex, copy=False)
 
 
 def first(bad):

@@ -1,12 +1,16 @@
-"""Blocks of a batch on threads, with one BLAS thread each."""
+"""Batches: in blocks, on threads with one BLAS thread each; their components first."""
 
 import contextlib
 import functools
+import math
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
+
 CORES = os.cpu_count() or 1
+SHORT = 16  # an axis along which no loop should run
 _ALONE = threading.RLock()
 
 
@@ -28,6 +32,47 @@ def blockwise(function, n, size, threads):
         others = pool.map(work, range(threads - 1))
         work(0)
     list(others)  # so that their exceptions are raised here
+
+
+def by_blocks(function, arrays, tails, made, size, threads=1):
+    """`function(*arrays)`, in blocks of about `size` items, so that what it needs stays in a cache.
+
+    An array's last axes, `tails` of them, are those of one item; the rest broadcast. `made` is an
+    empty array for one result. Blocks are cut along the longest axis of the batch.
+    """
+    batch = np.broadcast_shapes(*(A.shape[:A.ndim - tail]
+                                  for A, tail in zip(arrays, tails, strict=True)))
+    n = math.prod(batch)
+    if n <= size:
+        return function(*arrays)
+    axis = int(np.argmax(batch)) - len(batch)
+    result = np.empty(batch + made.shape, made.dtype)
+
+    def cut(A, tail, block):
+        at = A.ndim + axis - tail
+        return A[(slice(None),) * at + (block,)] if at >= 0 and A.shape[at] > 1 else A
+
+    def work(block):
+        parts = (cut(A, tail, block) for A, tail in zip(arrays, tails, strict=True))
+        cut(result, made.ndim, block)[...] = function(*parts)
+
+    blockwise(work, batch[axis], max(size * batch[axis] // n, 1), threads)
+    return result
+
+
+def components_first(*arrays):
+    """Arrays with their last axis first, of one rank, so that what follows it broadcasts.
+
+    In memory, too, where that axis is short.
+    """
+    rank = max(A.ndim for A in arrays)
+    moved = (np.moveaxis(A.reshape((1,) * (rank - A.ndim) + A.shape), -1, 0) for A in arrays)
+    return [np.ascontiguousarray(A) if len(A) < SHORT else A for A in moved]
+
+
+def components_last(A):
+    """An array with its first axis last, in memory, too."""
+    return np.ascontiguousarray(np.moveaxis(A, 0, -1))
 
 
 @contextlib.contextmanager

@@ -57,8 +57,7 @@ class DensityMechanism:
         """
         self._check(query)
         space, dim, rng = query.space, query.space.dim, generator(rng)
-        acceptance = self._acceptance(query)
-        exact = dim <= EXACT or acceptance >= LEAST
+        exact = self.is_exact(query)
         if not (exact or self.approximate):
             raise ValueError(f"query has dimension {dim}; accepted are those up to {EXACT}, in "
                              "which the exact sampler ends, unless approximate=True lets chains "
@@ -69,12 +68,16 @@ class DensityMechanism:
         if not exact:
             start = ball_steps(space, self.domain, max(size, CHAINS), rng)
             draws = sample_by_chains(lambda v: self.log_density(query, v), start, self.domain, rng)
-        elif acceptance >= LEAST:
+        elif self._acceptance(query) >= LEAST:
             draws = self._about_the_mean(query, size, rng)
         else:
             draws, _ = sample_by_boxes(lambda v, reach: self.log_density(query, v, reach),
                                        self.domain, dim, size, rng)
         return draws[:size].reshape(*shape, dim)
+
+    def is_exact(self, query):
+        """Whether answers are drawn exactly, not by a chain; no data are looked at."""
+        return query.space.dim <= EXACT or self._acceptance(query) >= LEAST
 
     def _acceptance(self, query):
         """About the least acceptance of an envelope about the mean; no data are looked at."""

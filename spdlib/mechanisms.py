@@ -1,5 +1,8 @@
 """Mechanisms: noise of a calibrated scale, added in coordinates with the ordinary metric.
 
+On a curved space these are the coordinates in the chart at the public centre. Only the Riemannian
+Laplace mechanism draws on the space itself.
+
 `rng` is everywhere a `numpy.random.Generator` or a seed; None takes fresh entropy from the system.
 NumPy's generators are not cryptographic, and the low-order bits of float64 noise tell inputs apart
 (Mironov 2012; Haney et al. 2022): the promises below are those of noise in real numbers.
@@ -18,14 +21,14 @@ from .calibration import (
     sigma_analytic,
     sigma_classical,
 )
-from .sampling import sample_laplace
+from .sampling import ball_steps, laplace_steps, laplace_threshold, radial_law, sample_laplace
 from .spaces import LogEuclidean
 
 SIGMA = {"analytic": sigma_analytic, "classical": sigma_classical}
 
 
 class Mechanism:
-    """Noise for a query on a flat space; its heirs say of which law, and what that promises.
+    """Noise for a query in a flat space, or in a chart; heirs say of which law, for what promise.
 
     They define `_noise(shape, rng)`, and in R^d `error(d)` and `delta(epsilon, d)`.
     """
@@ -52,9 +55,7 @@ class Mechanism:
         ValueError
             Where the query is more sensitive, or a record is not sound; nothing was drawn then.
         """
-        if query.sensitivity > self.sensitivity:
-            raise ValueError(f"query has sensitivity {query.sensitivity:.6g}; accepted are those "
-                             f"up to {self.sensitivity:.6g}, the mechanism's own")
+        self._check(query.chart_sensitivity)
         rng = generator(rng)
         return self.perturb(query.step, rng, size)
 
@@ -64,18 +65,17 @@ class Mechanism:
         ValueError where `y` is not finite.
         """
         y, rng = finite(y, "y"), generator(rng)
-        size = () if size is None else np.atleast_1d(size)
-        return y + self._noise((*(integer(m, "size", 0) for m in size), *y.shape), rng)
+        return y + self._noise((*_batch(size), *y.shape), rng)
 
     def release(self, M, rng=None, size=None, space=None):
-        """Private versions of a summary of your own, points of shape `(*size, ..., k, k)`.
+        """Private versions of a summary of your own, points of shape `(*size, ..., *shape)`.
 
-        Every matrix of a batch gets noise of its own. The summary's sensitivity is yours to know,
+        Every point of a batch gets noise of its own. The summary's sensitivity is yours to know,
         and with it the promise; no ball is known to which the release could be projected.
 
         Parameters
         ----------
-        M : array of shape (..., k, k)
+        M : array of shape (..., k, k), or (..., *space.shape)
             The summary.
         rng : Generator, int or None
         size : int or tuple, optional
@@ -83,17 +83,22 @@ class Mechanism:
         space : optional
             The flat space in which the sensitivity is measured, `LogEuclidean(k)` by default. In
             `Euclidean(k)` this is the extrinsic mechanism (Sec. 6.1), whose releases need not be
-            SPD.
+            SPD. A curved space has a flat one at every public centre, its `TangentSpace`.
 
         Raises
         ------
         ValueError
-            Where `M` is no point of the space, or float64 cannot hold the release as one.
+            Where `M` is no point of the space, the space is curved, or float64 cannot hold the
+            release as one.
         """
-        shape = array(M, "M").shape
-        if len(shape) < 2:
-            raise ValueError(f"M has shape {shape}; accepted is (..., k, k)")
-        space = space or LogEuclidean(shape[-1])
+        if space is None:
+            shape = array(M, "M").shape
+            if len(shape) < 2:
+                raise ValueError(f"M has shape {shape}; accepted is (..., k, k)")
+            space = LogEuclidean(shape[-1])
+        if not space.flat:
+            raise ValueError(f"space is {space!r}; accepted are flat spaces, such as its "
+                             "TangentSpace at a public centre, with the sensitivity there")
         return space.point(self.perturb(space.coordinates(M), rng, size))
 
     def error(self, d):
@@ -124,6 +129,11 @@ class Mechanism:
         """
         raise NotImplementedError
 
+    def _check(self, sensitivity):
+        if sensitivity > self.sensitivity:
+            raise ValueError(f"query has sensitivity {sensitivity:.6g}; accepted are those up to "
+                             f"{self.sensitivity:.6g}, the mechanism's own")
+
     def __repr__(self):
         public = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
         return f"{type(self).__name__}({public})"
@@ -132,10 +142,14 @@ class Mechanism:
 class TangentGaussian(Mechanism):
     """The tangent Gaussian mechanism (Definition 2, Algorithm 1): (ε, δ)-DP.
 
+    On a curved space the tangent space is that at the public centre: there the promise asks for the
+    sensitivity of the answer's coordinates, a query's `chart_sensitivity`.
+
     Parameters
     ----------
     sensitivity : float
-        Of the summary, in the distance of its space (log-Euclidean, unless you name another).
+        Of the summary, in the distance of its space (log-Euclidean, unless you name another), or
+        in the chart at a public centre.
     epsilon, delta : float
         The promise.
     calibration : {"analytic", "classical"}
@@ -164,7 +178,7 @@ class TangentGaussian(Mechanism):
     @classmethod
     def of(cls, query, epsilon, delta, calibration="analytic"):
         """The mechanism for this query."""
-        return cls(query.sensitivity, epsilon, delta, calibration)
+        return cls(query.chart_sensitivity, epsilon, delta, calibration)
 
     def error(self, d):
         from scipy.stats import chi  # here, for it takes as long to load as all the rest
@@ -180,10 +194,12 @@ class TangentGaussian(Mechanism):
 
 
 class RiemannianLaplace(Mechanism):
-    """The Riemannian Laplace mechanism (eq. 25; Reimherr et al. 2021) on a flat space: ε-DP.
+    """The Riemannian Laplace mechanism (eq. 25; Reimherr et al. 2021, Theorem 1): ε-DP.
 
-    It is sampled exactly. The log density falls by `1 / scale` per unit of distance. Its constant
-    does not depend on the footpoint on a flat space, so `scale = sensitivity / epsilon` is enough.
+    It is sampled exactly. Its log density falls by `1 / scale` per unit of distance. On a whole
+    homogeneous space the constant of the density is the same for every footpoint, because an
+    isometry takes one to the other, and `scale = sensitivity / epsilon` is enough. On a ball the
+    constant depends on the footpoint, and the scale is twice as large.
 
     Parameters
     ----------
@@ -191,35 +207,141 @@ class RiemannianLaplace(Mechanism):
         Of the summary, in the distance of its space (log-Euclidean, unless you name another).
     epsilon : float
         The promise.
+    space : optional
+        The space of the summary; without it, a flat one.
+    domain : (array of shape space.shape, float), optional
+        Centre and radius of a public ball: the law is conditioned on it, and the promise stands for
+        summaries in it.
 
     Attributes
     ----------
     scale : float
         In the unit of the sensitivity.
+    rate : str
+        "Δ/ε" or "2Δ/ε", what the scale is.
+    reason : str
+        Why that is enough.
 
     Raises
     ------
     ValueError
-        For a sensitivity that is not positive and finite, or an ε outside [1e-6, 1e3].
+        For a sensitivity that is not positive and finite, or an ε outside [1e-6, 1e3]; for a scale
+        at which the law does not exist on the space, or a ball that is none.
     """
 
-    def __init__(self, sensitivity, epsilon):
+    space = domain = None
+
+    def __init__(self, sensitivity, epsilon, space=None, domain=None):
         self.sensitivity = positive(sensitivity, "sensitivity")
-        self.scale = laplace_scale(self.sensitivity, epsilon)
+        if domain is None:
+            self.scale = laplace_scale(self.sensitivity, epsilon)
+            threshold = math.inf if space is None else laplace_threshold(space)
+            if not self.scale < threshold:
+                raise ValueError(
+                    f"the scale {self.rate} is {self.scale:.6g}; accepted are those below "
+                    f"{threshold:.6g}, from which on the law has no finite integral over {space!r}:"
+                    " more records, a larger epsilon, or a ball for the domain")
+        else:
+            self.scale = laplace_scale(2 * self.sensitivity, epsilon)
+            self.domain = _ball(space, *domain)
+        if space is not None:
+            self.space = space
 
     @classmethod
-    def of(cls, query, epsilon, delta=0):
-        """The mechanism for this query; its promise is pure, so `delta` has to be 0."""
+    def of(cls, query, epsilon, delta=0, domain=None):
+        """The mechanism for this query; its promise is pure, so `delta` has to be 0.
+
+        `domain` is the radius of a ball about the query's centre, if there is to be one.
+        """
         number(delta, "delta", 0, 0, '0 with "laplace", whose promise is pure')
-        return cls(query.sensitivity, epsilon)
+        if domain is not None:
+            domain = query.center, domain
+        space = None if query.space.flat and domain is None else query.space
+        return cls(query.sensitivity, epsilon, space, domain)
+
+    @property
+    def rate(self):
+        return "Δ/ε" if self.domain is None else "2Δ/ε"
+
+    @property
+    def reason(self):
+        if self.domain is None:
+            return ("the space is homogeneous and the law lives on all of it, so its constant does "
+                    "not depend on the footpoint")
+        return ("the law is conditioned on a ball, so its constant depends on the footpoint, and "
+                "moves by as much as the density")
+
+    def answer(self, query, rng=None, size=None):
+        if self.space is None and query.space.flat:
+            return super().answer(query, rng, size)
+        if self.space != query.space:
+            raise ValueError(f"query is on {query.space!r}; accepted is the mechanism's own space, "
+                             f"{self.space!r}")
+        self._check(query.sensitivity)
+        rng, shape = generator(rng), _batch(size)
+        M = query.space.exp(query.center, query.step)
+        if self.domain is not None:
+            center, radius = self.domain
+            _inside(query.space.dist(center, query.center) + query.radius, radius, "query")
+        noise = self._steps(np.broadcast_to(M, (*shape, *M.shape)), rng)
+        if query.space.flat:
+            return query.step + noise
+        return query.space.chart(query.center, query.step, noise)
+
+    def release(self, M, rng=None, size=None, space=None):
+        if self.space is None:
+            return super().release(M, rng, size, space)
+        if space is not None and space != self.space:
+            raise ValueError(f"space is {space!r}; accepted is {self.space!r}, the mechanism's own")
+        space, rng, shape = self.space, generator(rng), _batch(size)
+        M = space.exp(M, np.zeros(space.dim))
+        if self.domain is not None:
+            _inside(space.dist(self.domain[0], M).max(initial=0), self.domain[1], "M")
+        M = np.broadcast_to(M, (*shape, *M.shape))
+        return space.exp(M, self._steps(M, rng))
 
     def error(self, d):
-        return _gamma(integer(d, "d", 1, 5050), self.scale)
+        d = integer(d, "d", 1, 5050)
+        if self.domain is not None:
+            raise ValueError("the law is conditioned on a ball, and so depends on where the truth "
+                             "lies in it; accepted are mechanisms on a whole space")
+        if self.space is None or self.space.flat:
+            return _gamma(d, self.scale)
+        if d != self.space.dim:
+            raise ValueError(f"d is {d!r}; accepted is {self.space.dim}, that of {self.space!r}")
+        return radial_law(self.space, self.scale)
 
     def delta(self, epsilon, d):
+        if self.domain is not None or not (self.space is None or self.space.flat):
+            raise ValueError(f"the mechanism is on {self.space!r}, where nothing smaller is known "
+                             "than its ε at δ = 0; accepted are mechanisms on a whole flat space")
         return l2_delta(self.scale, epsilon, d, self.sensitivity)
 
+    def _steps(self, M, rng):
+        """Steps to releases from each of the points `M`, shape `(..., dim)`."""
+        space = self.space
+        batch = M.shape[:-len(space.shape)]
+        if self.domain is None:
+            return laplace_steps(space, self.scale, batch, rng)
+        center, radius = self.domain
+        M = M.reshape(-1, *space.shape)
+        steps, left = np.empty((len(M), space.dim)), np.arange(len(M))
+        ball_steps(space, radius, 0)  # refuses what cannot be drawn while nothing is
+        while left.size:  # by turns from the law about M and from the uniform one on the ball
+            v = laplace_steps(space, self.scale, len(left), rng, within=2 * radius)
+            kept = space.dist(center, space.exp(M[left], v)) <= radius
+            steps[left[kept]] = v[kept]
+            left = left[~kept]
+            Y = space.exp(center, ball_steps(space, radius, len(left), rng))
+            kept = rng.standard_exponential(len(left)) > space.dist(M[left], Y) / self.scale
+            steps[left[kept]] = _toward(space, M[left[kept]], Y[kept])
+            left = left[~kept]
+        return steps.reshape(*batch, space.dim)
+
     def _noise(self, shape, rng):
+        if not (self.space is None or self.space.flat) or self.domain is not None:
+            raise ValueError(f"the mechanism is on {self.space!r}, where noise is not added to "
+                             "coordinates; accepted are release and answer")
         return self.scale * sample_laplace(shape, rng)
 
 
@@ -227,12 +349,14 @@ class L2Mechanism(Mechanism):
     """The ℓ2 mechanism (Joseph, Kulesza and Yu 2025): (ε, δ)-DP.
 
     Its noise has the density of the Riemannian Laplace mechanism, but the scale that (ε, δ) asks
-    for, which depends on the dimension and is never above that of the pure promise.
+    for, which depends on the dimension and is never above that of the pure promise. On a curved
+    space it is added in the chart at the public centre, as that of `TangentGaussian`.
 
     Parameters
     ----------
     sensitivity : float
-        Of the summary, in the distance of its space (log-Euclidean, unless you name another).
+        Of the summary, in the distance of its space (log-Euclidean, unless you name another), or
+        in the chart at a public centre.
     epsilon, delta : float
         The promise.
     d : int
@@ -256,7 +380,7 @@ class L2Mechanism(Mechanism):
     @classmethod
     def of(cls, query, epsilon, delta):
         """The mechanism for this query."""
-        return cls(query.sensitivity, epsilon, delta, query.space.dim)
+        return cls(query.chart_sensitivity, epsilon, delta, query.space.dim)
 
     def error(self, d):
         return _gamma(self._own(d), self.scale)
@@ -280,3 +404,28 @@ def _gamma(d, scale):
     from scipy.stats import gamma
 
     return gamma(d, scale=scale)
+
+
+def _batch(size):
+    """A number or a shape of draws as a tuple of ints."""
+    return tuple(integer(m, "size", 0) for m in (() if size is None else np.atleast_1d(size)))
+
+
+def _ball(space, center, radius):
+    """Centre and radius of a ball of the space, of which they have to be."""
+    if space is None:
+        raise ValueError("space is None; accepted is the space of the ball that is the domain")
+    reach = space.injectivity_radius
+    number(radius, "domain", 1e-100, reach, f"radii above 0 and up to {reach:.6g}")
+    return space.exp(center, np.zeros(space.dim)), float(radius)
+
+
+def _inside(distance, radius, name):
+    if distance > radius * (1 + 1e-9):
+        raise ValueError(f"{name} lies up to {distance:.6g} from the centre of the domain; "
+                         f"accepted is up to {radius:.6g}, its radius")
+
+
+def _toward(space, M, Y):
+    """Steps from `M` to `Y`, also where that is a cut point."""
+    return space.log(M, Y) if space.flat else space._log(M, Y)

@@ -91,6 +91,9 @@ def expected_error(mechanism, d, radius=None, at=0.0, power=1):
     0.239
     """
     law, power = mechanism.error(d), integer(power, "power", 1, 2)
+    if not getattr(getattr(mechanism, "space", None), "flat", True) and radius is not None:
+        raise ValueError(f"mechanism is {mechanism!r}; accepted with a radius are those on flat "
+                         "spaces, where it is known how much a projection saves")
     if radius is None:
         number(at, "at", 0, 0, "0 without a radius, since bare noise is the same everywhere")
         return float(law.moment(power))
@@ -235,5 +238,6 @@ def records_needed(k, radius, epsilon, delta, wanted, mechanism="gaussian"):
 
 def _query(k, n, radius):
     """What a mechanism asks of a mean before there are records: its space and its sensitivity."""
+    sensitivity = frechet_sensitivity(n, radius)
     return types.SimpleNamespace(space=LogEuclidean(integer(k, "k", 1, 100)),
-                                 sensitivity=frechet_sensitivity(n, radius))
+                                 sensitivity=sensitivity, chart_sensitivity=sensitivity)

@@ -11,18 +11,30 @@ can see of points depends on it.
 import math
 
 import numpy as np
-from scipy.linalg import helmert
 
-from ._checks import at, complex_finite, finite, first, integer, positive
+from ._checks import EPS, array, at, complex_array, finite, first, integer, positive, real
+from ._parallel import CORES, by_blocks, components_first, components_last
 from .spd import (
+    DIVIDES,
     LOG_MAX,
     LOG_MIN,
+    cholesky,
+    congruent,
+    eigenvalues,
     expm,
+    function_of,
+    gram,
+    inverse_triangular,
     invvecd,
     is_spd,
     is_symmetric,
+    log_congruent,
     logm,
-    powm,
+    positive_definite,
+    product,
+    relative_distance,
+    relative_log,
+    upper,
     vecd,
     widest_spread,
 )
@@ -30,9 +42,39 @@ from .spd import (
 OFF = 1e-6  # so far from length 1 may a unit vector be
 CUT = 1e-8  # so close, in radians, to the cut locus a direction means nothing
 STEPS = 1000  # of a descent to a mean
+FARTHEST = 1e8  # radians, after which rounding has moved the end of a step by CUT
 
 
-class _Flat:
+class _Space:
+    """What all spaces share; two of the same name and parameters are equal."""
+
+    def __eq__(self, other):
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    def __hash__(self):
+        return hash(repr(self))
+
+    def within_reach(self, M, v):
+        """The step `v`, or the part of it after which float64 holds the point: here all of it."""
+        return v
+
+    def _vectors(self, v, name):
+        """`v` as float64 coordinates, shape `(..., dim)`."""
+        v = finite(v, name)
+        if v.shape[-1:] != (self.dim,):
+            raise ValueError(f"{name} has shape {v.shape}; accepted is (..., {self.dim})")
+        return v
+
+    def _shaped(self, X, name, read=array):
+        """`X` as an array whose last axes are those of a point."""
+        X = read(X, name)
+        if X.shape[-len(self.shape):] != self.shape:
+            ends = ", ".join(map(str, self.shape))
+            raise ValueError(f"{name} has shape {X.shape}; accepted is (..., {ends})")
+        return X
+
+
+class _Flat(_Space):
     """A space that one chart, `coordinates` and its inverse `point`, maps onto R^dim isometrically.
 
     Steps are added in the chart first, and the sum comes down once.
@@ -48,7 +90,7 @@ class _Flat:
 
     def exp(self, M, *steps):
         """Points to which the steps lead from `M`, one after the other."""
-        return self.point(self.coordinates(M) + sum(steps))
+        return self.point(self.coordinates(M) + sum(self._vectors(v, "step") for v in steps))
 
     def dist(self, X, Y):
         """Distances of points, shape `(...)`."""
@@ -60,15 +102,13 @@ class _Flat:
 
     def transport(self, M, v, w):
         """Vectors `w` at `M`, carried along the steps `v` without turning."""
-        return np.broadcast_to(w, np.broadcast_shapes(np.shape(v), np.shape(w)))
+        v, w = self._vectors(v, "v"), self._vectors(w, "w")
+        batch = np.shape(M)[:-len(self.shape)]
+        return np.broadcast_to(w, np.broadcast_shapes((*batch, self.dim), v.shape, w.shape))
 
     def mean(self, M, y, tolerance=0):
         """Step from `M` to the Fréchet mean of the points to which the steps `y` lead: exact."""
         return y.sum(axis=-2) / y.shape[-2]
-
-    def within_reach(self, M, v):
-        """The step `v`, or the part of it after which float64 holds the point: here all of it."""
-        return v
 
 
 class _Matrices:
@@ -104,7 +144,7 @@ class LogEuclidean(_Matrices, _Flat):
 
     def coordinates(self, X):
         """`vecd(logm(X))`, shape `(..., dim)`."""
-        return vecd(logm(X))
+        return vecd(logm(self._shaped(X, "X")))
 
     def point(self, y):
         """The SPD matrices with coordinates `y`, shape `(..., k, k)`."""
@@ -112,7 +152,7 @@ class LogEuclidean(_Matrices, _Flat):
 
     def contains(self, X):
         """Which matrices are points of the space, booleans of shape `(...)`."""
-        return is_spd(X)
+        return is_spd(self._shaped(X, "X"))
 
     def within_reach(self, M, v):
         """The step `v`, shape `(dim,)`, or the part of it after which float64 holds the point.
@@ -146,7 +186,7 @@ class Euclidean(_Matrices, _Flat):
 
     def coordinates(self, X):
         """`vecd(X)`, shape `(..., dim)`."""
-        return vecd(X)
+        return vecd(self._shaped(X, "X"))
 
     def point(self, y):
         """The symmetric matrices with coordinates `y`, shape `(..., k, k)`."""
@@ -154,7 +194,7 @@ class Euclidean(_Matrices, _Flat):
 
     def contains(self, X):
         """Which matrices are points of the space, booleans of shape `(...)`."""
-        return is_symmetric(X)
+        return is_symmetric(self._shaped(X, "X"))
 
 
 class TangentSpace(_Flat):
@@ -193,14 +233,15 @@ class TangentSpace(_Flat):
         return self.space.within_reach(M, v)
 
 
-class _Curved:
-    """A homogeneous space; heirs define the maps on checked points.
+class _Curved(_Space):
+    """A homogeneous space; heirs define the maps, and `points`, which checks.
 
-    They are `_log`, which is total (at a cut point it takes one of the shortest geodesics),
-    `_exp`, `_dist` and `_carry`, and `points`, which checks.
+    The maps take checked points, in blocks that stay in the cache: `_step`, which is total (at a
+    cut point it takes one of the shortest geodesics), `_end`, `_far`, `_carry` and `_ambient`.
     """
 
     flat, homogeneous, origin = False, True, None
+    threads, numbers = 1, float
 
     def log(self, M, X):
         """Steps that lead from `M` to the points `X` on the shortest way, shape `(..., dim)`.
@@ -208,19 +249,25 @@ class _Curved:
         ValueError where there is more than one.
         """
         M, X = self.points(M, "M"), self.points(X, "X")
-        reach = self.injectivity_radius * (1 - CUT)
-        if (bad := ~(self._dist(M, X) < reach)).any():
+        steps = self._log(M, X)
+        reach = self.injectivity_radius
+        if reach < math.inf and (bad := ~(_norm(steps) < reach * (1 - CUT))).any():
             index = first(bad)
             raise ValueError(f"X{at(index)} is a cut point of M: no shortest way there is the only "
-                             f"one; accepted are points nearer than {self.injectivity_radius:.6g}")
-        return self._log(M, X)
+                             f"one; accepted are points nearer than {reach:.6g}")
+        return steps
 
     def exp(self, M, *steps):
         """Points to which the steps lead from `M`, each in the frame at the point reached."""
         M = self.points(M, "M")
         for v in steps:
-            M = self._exp(M, finite(v, "step"))
+            M = self._reached(self._exp(M, self._vectors(v, "step")))
         return M
+
+    def chart(self, M, u, v):
+        """Coordinates at `M` of the point to which `u` and then `v` lead, also of a cut point."""
+        M = self.points(M, "M")
+        return self._log(M, self.exp(M, u, v))
 
     def dist(self, X, Y):
         """Distances of points, shape `(...)`."""
@@ -228,45 +275,91 @@ class _Curved:
 
     def transport(self, M, v, w):
         """Vectors `w` at `M`, carried along the steps `v`, in the frame at `exp(M, v)`."""
-        return self._carry(self.points(M, "M"), finite(v, "v"), finite(w, "w"))
+        v, w = self._vectors(v, "v"), self._vectors(w, "w")
+        return self._carry(self.points(M, "M"), v, w)
 
     def frame(self, M):
-        """The orthonormal vectors of the frame at `M`, shape `(..., dim, *shape)`."""
+        """The orthonormal vectors of the frame at `M`, shape `(..., dim, *shape)`.
+
+        They are the derivatives of `exp` by the coordinates of the step, at 0.
+        """
         M = self.points(M, "M")
-        return self._ambient(M[(..., None) + len(self.shape) * (slice(None),)], np.eye(self.dim))
+        return self._ambient(self._among(M), np.eye(self.dim))
 
     def mean(self, M, y, tolerance):
         """Step from `M` to the Fréchet mean of the points to which the steps `y` lead.
 
         By gradient descent, for many data sets at once: `M` has shape `(..., *shape)`, `y` has
-        shape `(..., n, dim)`. The length of the step is the best one for the bounds between which
-        comparison puts the eigenvalues of the Hessian; the descent ends where the gradient is no
-        longer than `tolerance`. ValueError where it is after `STEPS` steps.
+        shape `(..., n, dim)`. A step is as long as the last one has shown the Hessian to ask for,
+        within bounds under which the descent converges. It ends where the gradient, in the mean
+        over the records, is no longer than `tolerance`: at the mean, where the records lie in a
+        ball that has but one. ValueError where it is still longer after `STEPS` steps.
         """
-        M = self.points(M, "M")
-        points = (slice(None),) * len(self.shape)
-        X = self._exp(M[(..., None) + points], y)
-        x = np.broadcast_to(M, X.shape[:-1 - len(self.shape)] + M.shape[-len(self.shape):]).copy()
-        batch = x.shape[:-len(self.shape)]
-        x, X = x.reshape(-1, *self.shape), X.reshape(-1, *X.shape[-1 - len(self.shape):])
-        active = np.arange(len(x))
+        M, y = self.points(M, "M"), self._vectors(y, "y")
+        tolerance = positive(tolerance, "tolerance")
+        if y.ndim < 2 or y.shape[-2] == 0:
+            raise ValueError(f"y has shape {y.shape}; accepted is (..., n, {self.dim}) with n ≥ 1")
+        flat = y.mean(axis=-2)  # the step to the mean, were the space flat
+        start, X = self._exp(M, flat), self._reached(self._exp(self._among(M), y))
+        x, before = start.reshape(-1, *self.shape), self._carry(M, flat, flat)
+        X, before = X.reshape(-1, y.shape[-2], *self.shape), before.reshape(-1, self.dim)
+        active, pace = np.arange(len(x)), None
         for _ in range(STEPS):
-            steps = self._log(x[active][(slice(None), None) + points], X[active])
-            gradient = steps.mean(axis=-2)
-            size = np.linalg.norm(gradient, axis=-1)
+            steps = self._log(self._among(x[active]), X)
+            gradient = np.einsum("...nd->...d", steps) / y.shape[-2]
+            size = _norm(gradient)
             far = ~(size <= tolerance)
             if not far.any():
-                return self._log(M, x.reshape(batch + self.shape))
-            active, steps, gradient = active[far], steps[far], gradient[far]
-            s = math.sqrt(max(-self.curvature[0], 0)) * np.linalg.norm(steps, axis=-1).max(axis=-1)
-            highest = np.divide(s, np.tanh(s), where=s > 0, out=np.ones_like(s))
-            x[active] = self._exp(x[active], gradient * (2 / (1 + highest))[:, None])
+                return self._log(M, x.reshape(start.shape))
+            if pace is None:
+                pace, (least, most) = 1.0, self._paces(_norm(steps))
+            left = (before * gradient).sum(axis=-1) / np.maximum(_norm(before)**2, 1e-300)
+            pace = np.clip(pace / np.maximum(1 - left, 0.1), least, most)
+            if 2 * far.sum() < len(far):  # else it costs more than it saves
+                active, X, gradient = active[far], X[far], gradient[far]
+                pace, least, most = pace[far], least[far], most[far]
+            step = pace[:, None] * gradient
+            before = self._carry(x[active], step, gradient)
+            x[active] = self._exp(x[active], step)
         raise ValueError(f"the descent to the mean stands at a gradient of {size.max():.6g} after "
                          f"{STEPS} steps; accepted is {tolerance:.6g}")
 
-    def within_reach(self, M, v):
-        """The step `v`, or the part of it after which float64 holds the point: here all of it."""
-        return v
+    def _paces(self, rho):
+        """Lengths, in gradients, between which a step of descent converges for these distances.
+
+        A record's Hessian has its eigenvalues between √κρ cot √κρ and √-κρ coth √-κρ, with the
+        upper and the lower bound for κ (comparison); that of all, between the means of these.
+        """
+        low, high = self.curvature
+        s, t = math.sqrt(max(-low, 0)) * rho, math.sqrt(max(high, 0)) * rho
+        with np.errstate(invalid="ignore", divide="ignore"):
+            most = np.where(s > 0, s / np.tanh(s), 1).mean(axis=-1)
+            least = np.where(t > 0, t / np.tan(t), 1).mean(axis=-1)
+        return 1 / most, np.minimum(1 / np.clip(least, 0.1, 1), 1.9 / most)
+
+    def _log(self, M, X):
+        tails = 2 * (len(self.shape),)
+        return self._blocks(self._step, (M, X), tails, np.empty(self.dim))
+
+    def _exp(self, M, v):
+        tails = len(self.shape), 1
+        return self._blocks(self._end, (M, v), tails, np.empty(self.shape, self.numbers))
+
+    def _dist(self, X, Y):
+        tails = 2 * (len(self.shape),)
+        return self._blocks(self._far, (X, Y), tails, np.empty(()))
+
+    def _blocks(self, function, arrays, tails, made):
+        size = max(2**15 // math.prod(self.shape), 1) if self.threads else math.inf
+        return by_blocks(function, arrays, tails, made, size, self.threads)
+
+    def _among(self, M):
+        """Points with an axis more, along which they meet many points or vectors."""
+        return M[(..., None) + len(self.shape) * (slice(None),)]
+
+    def _reached(self, X):
+        """The points that `_exp` has reached."""
+        return X
 
 
 class AffineInvariant(_Matrices, _Curved):
@@ -291,83 +384,145 @@ class AffineInvariant(_Matrices, _Curved):
     injectivity_radius = math.inf
 
     @property
+    def threads(self):
+        """Threads for the blocks; for small matrices they cost, large ones have their own."""
+        return None if self.k >= DIVIDES else CORES if self.k > 3 else 1
+
+    @property
     def curvature(self):
         return (-0.5, 0.0) if self.k > 1 else (0.0, 0.0)
 
     def points(self, X, name="X"):
-        """`X` as SPD matrices; ValueError where it is none."""
-        X = np.asarray(X)
-        if X.shape[-2:] != self.shape:
-            raise ValueError(f"{name} has shape {X.shape}; accepted is (..., {self.k}, {self.k})")
-        return powm(X, 1)
+        """`X` as float64 SPD matrices; ValueError where one is none."""
+        return positive_definite(self._shaped(X, name), name)
 
     def contains(self, X):
         """Which matrices are points of the space, booleans of shape `(...)`."""
-        return is_spd(X)
+        return is_spd(self._shaped(X, "X"))
 
     def log_volume(self, v):
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`.
 
         The product of sinh(t)/t, t = |λ_i - λ_j|/2, over the pairs of eigenvalues of `invvecd(v)`.
         """
-        eigenvalues = np.linalg.eigvalsh(invvecd(v))
+        spectrum = eigenvalues(invvecd(self._vectors(v, "v")))
         i, j = np.triu_indices(self.k, 1)
-        t = np.abs(eigenvalues[..., j] - eigenvalues[..., i]) / 2
-        return log_sinhc(t).sum(axis=-1)
+        return log_sinhc(np.abs(spectrum[..., j] - spectrum[..., i]) / 2).sum(axis=-1)
 
-    def _log(self, M, X):
-        L = np.linalg.inv(np.linalg.cholesky(M))
-        return vecd(logm(_congruent(L, X)))
+    def chart(self, M, u, v):
+        """Coordinates at `M` of the point to which `u` and then `v` lead, held by float64 or not.
 
-    def _exp(self, M, v):
-        return _congruent(np.linalg.cholesky(M), expm(invvecd(v)))
+        With A Aᵀ = exp U they are the logarithm of A exp(V) Aᵀ.
+        """
+        return upper(log_congruent(cholesky(expm(invvecd(u))), invvecd(v)))
 
-    def _dist(self, X, Y):
-        return np.linalg.norm(self._log(X, Y), axis=-1)
+    def within_reach(self, M, v):
+        """The step `v`, or the part of it after which float64 holds the point."""
+        while v.any():
+            try:
+                self.exp(M, v)
+                break
+            except ValueError:
+                v = v * 0.9
+        return v
+
+    def _step(self, M, X):
+        return upper(relative_log(M, X))
+
+    def _far(self, X, Y):
+        return relative_distance(X, Y)
+
+    def _end(self, M, v):
+        with np.errstate(all="ignore"):  # what float64 does not hold, `_reached` refuses
+            half, _, _ = function_of(lambda t: np.exp(t / 2), invvecd(v))
+            return gram(product(cholesky(M), half))
+
+    def _reached(self, X):
+        try:
+            return positive_definite(X, "X")
+        except ValueError:
+            index = first(~is_spd(X))
+            raise ValueError(f"step{at(index)} leads where float64 holds no SPD matrix; accepted "
+                             "are shorter steps") from None
 
     def _carry(self, M, v, w):
-        L, half = np.linalg.cholesky(M), expm(invvecd(v) / 2)
-        there = np.linalg.inv(np.linalg.cholesky(_congruent(L, half @ half)))
-        return vecd(_congruent(there @ L @ half, invvecd(w)))
+        half, _, _ = function_of(lambda t: np.exp(t / 2), invvecd(v))
+        half = product(cholesky(M), half)
+        turn = product(inverse_triangular(cholesky(self._reached(gram(half)))), half)
+        return upper(congruent(turn, invvecd(w)))
 
     def _ambient(self, M, v):
-        return _congruent(np.linalg.cholesky(M), invvecd(v))
+        return congruent(cholesky(M), invvecd(v))
 
 
 class _Round(_Curved):
-    """Unit vectors of a real or complex space; heirs say what of them a point is.
+    """Unit vectors of a real or a complex space; heirs say what of them a point is.
 
-    The Householder reflection that turns the vector onto the first axis turns the tangent vectors
-    there into those with first entry 0: the other entries are the coordinates.
+    Inside, the components come first, shape `(components, ...)`, so that loops run over the batch.
+    The Householder reflection that turns the unit vector `M` onto the first axis turns the tangent
+    vectors there into those with first entry 0: the others are their coordinates.
     """
 
-    def _unit_step(self, M, v):
-        """Angle of the step `v`, shape (..., 1), and its direction, a unit vector at `M`."""
-        angle = math.sqrt(self._kappa) * np.linalg.norm(v, axis=-1, keepdims=True)
-        unit = v * math.sqrt(self._kappa) / np.where(angle > 0, angle, 1)
-        return angle, self._raise(M, unit)
+    def _step(self, M, X):
+        M, X = self._inside(*components_first(M, X))
+        chord = self._turned(M, X) - M
+        drop = _inner(chord, chord).real / 2  # 1 - cos of the angle
+        W = self._lower(M, chord, -drop)
+        sine = _size(W)
+        angle = np.arctan2(sine, 1 - drop) / math.sqrt(self._kappa)
+        W *= angle / np.where(sine > 0, sine, 1)
+        W[0] += np.where(sine > 0, 0, angle)  # at a cut point, some direction
+        return components_last(W)
 
-    def _move(self, M, v):
-        angle, direction = self._unit_step(M, v)
-        X = np.cos(angle) * M + np.sin(angle) * direction
-        return X / np.linalg.norm(X, axis=-1, keepdims=True)
+    def _end(self, M, v):
+        M, v = components_first(M, v)
+        M, = self._inside(M)
+        length = _size(v)
+        angle = self._angle(length)
+        X = self._raise(M, v * (np.sin(angle) / np.where(length > 0, length, 1)))
+        X += np.cos(angle) * M
+        return components_last(self._landmarks(X))
 
-    def _turn(self, M, v, w):
-        """Vectors `w` at `M` after the step `v`: what lies across the geodesic stays as it is."""
-        angle, direction = self._unit_step(M, v)
-        W = self._raise(M, w)
-        along = (direction.conj() * W).sum(axis=-1, keepdims=True)
-        return W + along * ((np.cos(angle) - 1) * direction - np.sin(angle) * M)
+    def _far(self, X, Y):
+        """From the chords, which are exact near 0 and near π."""
+        X, Y = self._inside(*components_first(X, Y))
+        Y = self._turned(X, Y)
+        return 2 / math.sqrt(self._kappa) * np.arctan2(_size(Y - X), _size(Y + X))
+
+    def _carry(self, M, v, w):
+        """What lies across the geodesic stays as it is, what lies along it turns with it."""
+        there = self.points(self._end(M, v), "exp(M, v)")
+        M, there, v, w = components_first(M, there, v, w)
+        M, there = self._inside(M, there)
+        length = _size(v)
+        angle = self._angle(length)
+        ahead, W = self._raise(M, v / np.where(length > 0, length, 1)), self._raise(M, w)
+        W = W + _inner(ahead, W) * ((np.cos(angle) - 1) * ahead - np.sin(angle) * M)
+        return components_last(self._lower(there, W, _inner(there, W)))
+
+    def _ambient(self, M, v):
+        M, v = components_first(M, v)
+        W = self._landmarks(self._raise(*self._inside(M), v))
+        return math.sqrt(self._kappa) * components_last(W)
+
+    def _angle(self, length):
+        """The angles that steps of this length cover."""
+        angle = math.sqrt(self._kappa) * length
+        if not (angle < FARTHEST).all():
+            raise ValueError(f"a step has length {length.max():.6g}; accepted are those up to "
+                             f"{FARTHEST / math.sqrt(self._kappa):.6g}, whose end float64 can tell")
+        return angle
+
+    def _lower(self, M, W, along):
+        """The coordinates of what of the vectors `W` is across `M`; `along` are their products."""
+        phase, size = _phase(M[0])
+        return W[1:] - M[1:] * ((along + np.conj(phase) * W[0]) / (1 + size))
 
     def _raise(self, M, v):
         """The tangent vectors at `M` with coordinates `v`."""
-        c = self._from_real(v)
-        c = np.concatenate([np.zeros_like(c[..., :1]), c], axis=-1)
-        return _reflect(M, c)
-
-    def _lower(self, M, W):
-        """The coordinates of tangent vectors at `M`."""
-        return self._to_real(_reflect(M, W)[..., 1:])
+        phase, size = _phase(M[0])
+        share = _inner(M[1:], v) / (1 + size)
+        return np.concatenate([-((M[0] + phase) * share)[None], v - M[1:] * share])
 
 
 class Sphere(_Round):
@@ -402,50 +557,34 @@ class Sphere(_Round):
 
     def points(self, X, name="X"):
         """`X` as unit vectors, divided by their length; ValueError where that is not nearly 1."""
-        X = finite(X, name)
-        if X.shape[-1:] != self.shape:
-            raise ValueError(f"{name} has shape {X.shape}; accepted is (..., {self.dim + 1})")
-        length = np.linalg.norm(X, axis=-1, keepdims=True)
-        if (bad := np.abs(length[..., 0] - 1) > OFF).any():
-            index = first(bad)
-            raise ValueError(f"{name}{at(index)} has length {length[index][0]:.6g}; accepted are "
-                             "unit vectors")
-        return X / length
+        X = self._shaped(X, name, real)
+        square = np.einsum("...i,...i->...", X, X)
+        off = np.abs(square - 1)
+        if (bad := ~(off <= 2 * OFF)).any():
+            index, length = first(bad), np.linalg.norm(finite(X, name), axis=-1)
+            raise ValueError(f"{name}{at(index)} has length {length[index]:.6g}; accepted are unit "
+                             "vectors")
+        return X if (off <= 8 * EPS).all() else X / np.sqrt(square)[..., None]
 
     def contains(self, X):
         """Which arrays are points of the space, booleans of shape `(...)`."""
-        X = np.asarray(X, float)
+        X = self._shaped(X, "X", real)
         with np.errstate(all="ignore"):
-            return np.abs(np.linalg.norm(X, axis=-1) - 1) <= OFF
+            return np.abs(np.einsum("...i,...i->...", X, X) - 1) <= 2 * OFF
 
     def log_volume(self, v):
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`."""
-        angle = math.sqrt(self.kappa) * np.linalg.norm(v, axis=-1)
+        angle = math.sqrt(self.kappa) * _norm(self._vectors(v, "v"))
         return (self.dim - 1) * log_sinc(angle)
 
-    def _log(self, M, X):
-        W = self._lower(M, X)
-        length = np.linalg.norm(W, axis=-1, keepdims=True)
-        W = np.where(length > 0, W / np.where(length > 0, length, 1), np.eye(self.dim)[0])
-        return self._dist(M, X)[..., None] * W
+    def _inside(self, *arrays):
+        return arrays
 
-    def _exp(self, M, v):
-        return self._move(M, v)
+    def _landmarks(self, X):
+        return X
 
-    def _dist(self, X, Y):
-        chords = (np.linalg.norm(Z, axis=-1) for Z in (X - Y, X + Y))
-        return 2 * np.arctan2(*chords) / math.sqrt(self.kappa)
-
-    def _carry(self, M, v, w):
-        return self._lower(self._move(M, v), self._turn(M, v, w))
-
-    def _ambient(self, M, v):
-        return self._raise(M, v)
-
-    def _from_real(self, v):
-        return v
-
-    _to_real = _from_real
+    def _turned(self, M, X):
+        return X
 
 
 class KendallPlanar(_Round):
@@ -471,80 +610,68 @@ class KendallPlanar(_Round):
         π/2.
     """
 
-    injectivity_radius, _kappa = math.pi / 2, 1.0
+    injectivity_radius, numbers, _kappa = math.pi / 2, complex, 1.0
 
     def __init__(self, landmarks):
         self.landmarks = integer(landmarks, "landmarks", 3)
         self.dim, self.shape = 2 * self.landmarks - 4, (self.landmarks,)
         self.curvature = (1.0 if self.landmarks > 3 else 4.0, 4.0)
-        self._helmert = helmert(self.landmarks)
 
     def __repr__(self):
         return f"KendallPlanar({self.landmarks})"
 
     def points(self, X, name="X"):
         """`X` as centred landmarks of length 1; ValueError where all landmarks coincide."""
-        X = complex_finite(X, name)
-        if X.shape[-1:] != self.shape:
-            raise ValueError(f"{name} has shape {X.shape}; accepted is (..., {self.landmarks})")
-        size = np.abs(X).max(axis=-1, keepdims=True)
-        X = X / np.where(size > 0, size, 1)
-        X = X - X.mean(axis=-1, keepdims=True)
-        length = np.linalg.norm(X, axis=-1, keepdims=True)
-        if (bad := ~(length[..., 0] > OFF)).any():
-            raise ValueError(f"{name}{at(first(bad))} has coinciding landmarks; accepted are those "
-                             "that have a shape, at least two of them apart")
-        return X / length
+        X = finite(self._shaped(X, name, complex_array), name, complex_array)
+        centred, apart = self._centred(X)
+        if not apart.all():
+            raise ValueError(f"{name}{at(first(~apart))} has landmarks that all coincide; accepted "
+                             "are those that have a shape, at least two of them apart")
+        return components_last(centred / _size(centred))
 
     def contains(self, X):
         """Which arrays are points of the space, booleans of shape `(...)`."""
-        X = np.asarray(X, complex)
-        with np.errstate(all="ignore"):
-            apart = np.abs(X - X.mean(axis=-1, keepdims=True)).max(axis=-1)
-            return np.isfinite(X).all(axis=-1) & (apart > OFF * np.abs(X).max(axis=-1))
+        X = self._shaped(X, "X", complex_array)
+        sound = np.isfinite(X).all(axis=-1)
+        return sound & self._centred(np.where(sound[..., None], X, 0))[1]
 
     def log_volume(self, v):
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`."""
-        angle = np.linalg.norm(v, axis=-1)
+        angle = _norm(self._vectors(v, "v"))
         return log_sinc(2 * angle) + (self.dim - 2) * log_sinc(angle)
 
-    def _log(self, M, X):
-        M, X = self._preshape(M), self._preshape(X)
-        across, distance = self._aligned(M, X)
-        length = np.linalg.norm(across, axis=-1, keepdims=True)
-        unit = np.where(length > 0, across / np.where(length > 0, length, 1), np.eye(self.dim)[0])
-        return distance[..., None] * unit
+    def _centred(self, X):
+        """Landmarks about their mean, in units of their largest entry, and whether they differ."""
+        X, = components_first(X)
+        largest = np.maximum(np.abs(X.real).max(axis=0), np.abs(X.imag).max(axis=0))
+        X = X / np.where(largest > 0, largest, 1)
+        X = X - X.mean(axis=0)
+        return X, _size(X) > OFF
 
-    def _exp(self, M, v):
-        return self._move(self._preshape(M), v) @ self._helmert
+    def _inside(self, *arrays):
+        """Unit vectors of dimension `landmarks - 1`, of centred landmarks of length 1.
 
-    def _dist(self, X, Y):
-        return self._aligned(self._preshape(X), self._preshape(Y))[1]
+        By the reflection that turns the constants onto the first axis.
+        """
+        return [X[1:] - X[0] / (math.sqrt(self.landmarks) + 1) for X in arrays]
 
-    def _carry(self, M, v, w):
-        M = self._preshape(M)
-        return self._lower(self._move(M, v), self._turn(M, v, w))
+    def _landmarks(self, X):
+        """The centred landmarks that `_inside` maps to `X`."""
+        root, total = math.sqrt(self.landmarks), X.sum(axis=0)
+        return np.concatenate([-(total / root)[None], X - total / (root * (root + 1))])
 
-    def _ambient(self, M, v):
-        return self._raise(self._preshape(M), v) @ self._helmert
+    def _turned(self, M, X):
+        """`X` turned towards `M`."""
+        return X * _phase(_inner(X, M))[0]
 
-    def _preshape(self, X):
-        """Unit vectors in the coordinates of centred landmarks, shape `(..., landmarks - 1)`."""
-        return X @ self._helmert.T
+    def _lower(self, M, W, along):
+        pivot = _pivot(M)
+        c = super()._lower(_swapped(M, pivot), _swapped(W, pivot), along)
+        return np.concatenate([c.real, c.imag])
 
-    def _aligned(self, M, X):
-        """What of the preshapes `X`, turned towards `M`, is across `M`, and their distance."""
-        inner = (M.conj() * X).sum(axis=-1, keepdims=True)
-        size = np.abs(inner)
-        phase = np.where(size > 0, inner.conj() / np.where(size > 0, size, 1), 1)
-        across = self._lower(M, X * phase)
-        return across, np.arctan2(np.linalg.norm(across, axis=-1), size[..., 0])
-
-    def _from_real(self, v):
-        return v[..., :self.dim // 2] + 1j * v[..., self.dim // 2:]
-
-    def _to_real(self, c):
-        return np.concatenate([c.real, c.imag], axis=-1)
+    def _raise(self, M, v):
+        pivot, half = _pivot(M), self.dim // 2
+        return _swapped(super()._raise(_swapped(M, pivot), v[:half] + 1j * v[half:]), pivot)
 
 
 def log_sinc(t):
@@ -560,15 +687,45 @@ def log_sinhc(t):
     return np.where(t > 0, t + np.log(-np.expm1(-2 * positive) / (2 * positive)), 0)
 
 
-def _congruent(A, X):
-    """A X Aᵀ, symmetric to the last bit."""
-    product = A @ X @ np.swapaxes(A, -2, -1)
-    return product / 2 + np.swapaxes(product, -2, -1) / 2
+def _norm(v):
+    """Lengths of coordinates, shape `(...)`."""
+    return np.sqrt(np.einsum("...i,...i->...", v, v))
 
 
-def _reflect(M, W):
-    """`W` under the reflection that turns the unit vectors `M` onto the first axis."""
-    size = np.abs(M[..., :1])
-    phase = np.where(size > 0, M[..., :1] / np.where(size > 0, size, 1), 1)
-    axis = M + np.eye(M.shape[-1])[0] * phase
-    return W - axis * ((axis.conj() * W).sum(axis=-1, keepdims=True) / (1 + size))
+def _inner(V, W):
+    """Inner products of vectors whose components come first, antilinear in the first."""
+    return np.einsum("i...,i...->...", V.conj(), W)
+
+
+def _size(V):
+    """Lengths of vectors whose components come first."""
+    if V.dtype.kind == "c":
+        return np.sqrt(sum(np.einsum("i...,i...->...", part, part) for part in (V.real, V.imag)))
+    return np.sqrt(np.einsum("i...,i...->...", V, V))
+
+
+def _phase(z):
+    """z/|z|, 1 where z is 0, and |z|."""
+    size = np.abs(z)
+    return np.where(size > 0, z / np.where(size > 0, size, 1), 1), size
+
+
+def _pivot(M):
+    """Index of a component of the unit vectors `M` whose phase is no accident of rounding.
+
+    It is 0, or that of the first component which exceeds a bound that no regular figure meets.
+    """
+    small = np.abs(M[0]) < 0.01 / math.sqrt(len(M))
+    if not small.any():
+        return None
+    return np.where(small, np.argmax(np.abs(M) > math.sqrt(0.3718 / len(M)), axis=0), 0)
+
+
+def _swapped(V, pivot):
+    """Vectors whose components 0 and `pivot` have changed places."""
+    if pivot is None:
+        return V
+    here = np.arange(len(V)).reshape((-1,) + (1,) * pivot.ndim) == pivot
+    swapped = np.where(here, V[0], V)
+    swapped[0] = np.where(here, V, 0).sum(axis=0)
+    return swapped

@@ -10,10 +10,12 @@ Vepakomma and Miolane (2023).
 """
 
 import contextlib
+import functools
 import itertools
 import math
 
 import numpy as np
+from scipy.linalg.lapack import dgejsv
 
 from ._checks import (
     EPS,
@@ -35,6 +37,8 @@ SYMMETRY = 1e-10
 LOG_MAX = math.log(HUGE)
 LOG_MIN = math.log(np.finfo(float).tiny)
 MANY = 512  # so many small matrices are decomposed faster all at once than one by one
+WIDE = 1e-6  # ratio of eigenvalues below which the smaller of them lose digits
+FAINT = 1e-100  # an eigenvalue whose square may underflow
 DIVIDES = 26  # the size from which LAPACK divides and conquers, on threads of BLAS
 
 
@@ -149,8 +153,12 @@ def vecd(S):
     pyRiemann's `upper` has the same numbers row by row: 1, 4, 5, 2, 6, 3, with the same √2 off the
     diagonal.
     """
-    S = _symmetric(S, "S")
-    rows, columns = np.triu_indices(S.shape[-1], 1)
+    return upper(_symmetric(S, "S"))
+
+
+def upper(S):
+    """`vecd` of matrices that are known to be symmetric."""
+    rows, columns = _above_diagonal(S.shape[-1])
     diagonal = np.diagonal(S, axis1=-2, axis2=-1)
     return np.concatenate([diagonal, math.sqrt(2) * S[..., rows, columns]], axis=-1)
 
@@ -175,11 +183,16 @@ def invvecd(y):
     """
     y = finite(y, "y")
     k = matrix_size(y.shape[-1] if y.ndim else 0)
-    rows, columns = np.triu_indices(k, 1)
+    rows, columns = _above_diagonal(k)
     S = np.zeros(y.shape[:-1] + (k, k))
     S[..., range(k), range(k)] = y[..., :k]
     S[..., rows, columns] = S[..., columns, rows] = y[..., k:] / math.sqrt(2)
     return S
+
+
+@functools.cache
+def _above_diagonal(k):
+    return np.triu_indices(k, 1)
 
 
 def matrix_size(d):
@@ -207,6 +220,209 @@ def is_spd(X):
     A = np.where(sound[..., None, None], real(X, "X"), 0)
     _, low, high = _spectral(np.log, _symmetrised(A))
     return sound & (low > _floor(high, A.shape[-1], eps))
+
+
+def positive_definite(X, name):
+    """`X` as float64 SPD matrices, for who does not need their logarithm; ValueError as of `logm`.
+
+    A determinant that is large beside the trace tells at once; the other matrices are decomposed.
+    """
+    X = array(X, name)
+    A, eps = _symmetric(X, name), rounding(X)
+    k, trace = A.shape[-1], np.trace(A, axis1=-2, axis2=-1)
+    unsure = ~((_least_eigenvalue(A, trace) > max(1e-10, 4 * k * eps) * trace) & (trace > 0))
+    if unsure.any():
+        low, high = np.ones(trace.shape), np.ones(trace.shape)
+        _, low[unsure], high[unsure] = _spectral(np.log, A[unsure])
+        _check_positive(low, high, k, name, eps)
+    return A
+
+
+def _least_eigenvalue(A, trace):
+    """A bound below the smallest eigenvalues of matrices that are positive definite, else ≤ 0.
+
+    The others are at most trace/(k - 1) in their geometric mean.
+    """
+    k = A.shape[-1]
+    with np.errstate(all="ignore"):  # NaN, which is no bound
+        if k == 1:
+            return trace
+        if k == 2:
+            return A[..., 0, 0] * (A[..., 1, 1] / trace) - A[..., 0, 1] * (A[..., 0, 1] / trace)
+        try:
+            pivots = np.diagonal(np.linalg.cholesky(A), axis1=-2, axis2=-1)
+        except np.linalg.LinAlgError:
+            return 0 * trace
+        return pivots[..., 0]**2 * (pivots[..., 1:]**2 / (trace[..., None] / (k - 1))).prod(axis=-1)
+
+
+def cholesky(A):
+    """Lower triangular L with L Lᵀ = A, for SPD matrices as `positive_definite` returns them."""
+    if A.shape[-1] == 2:
+        L = np.zeros(A.shape)
+        L[..., 0, 0] = np.sqrt(A[..., 0, 0])
+        L[..., 1, 0] = A[..., 1, 0] / L[..., 0, 0]
+        rest = A[..., 1, 1] - L[..., 1, 0]**2
+        L[..., 1, 1] = np.sqrt(np.maximum(rest, EPS * A[..., 1, 1]))  # below that it is rounding
+        return L
+    try:
+        return np.linalg.cholesky(A)
+    except np.linalg.LinAlgError:  # of one that is almost singular: L Lᵀ = RᵀR, R from √A = QR
+        root, _, _ = _spectral(lambda eigenvalues: np.sqrt(np.maximum(eigenvalues, 0)), A)
+        L = np.linalg.qr(root)[1].swapaxes(-2, -1)
+        return L * np.where(np.diagonal(L, axis1=-2, axis2=-1) < 0, -1, 1)[..., None, :]
+
+
+def function_of(function, A):
+    """`function` of symmetric matrices, their smallest and largest eigenvalues.
+
+    As the eigen kernel has it; that of 2 × 2 matrices is a multiple of the matrix and of I.
+    """
+    if A.shape[-1] != 2:
+        return _spectral(function, A)
+    with np.errstate(all="ignore"):  # what has no function value is the caller's to refuse
+        first, second, off = A[..., 0, 0] / 2, A[..., 1, 1] / 2, A[..., 0, 1]
+        middle, half = first + second, first - second
+        radius = np.sqrt(half * half + off * off)
+        low, high = middle - radius, middle + radius
+        below, above = function(low) / 2, function(high) / 2
+        middle, slope = above + below, (above - below) / np.maximum(radius, FAINT)
+        half *= slope
+        F = np.empty(A.shape)
+        F[..., 0, 0], F[..., 1, 1] = middle + half, middle - half
+        F[..., 0, 1] = F[..., 1, 0] = slope * off
+    return F, low, high
+
+
+def congruent(A, X):
+    """A X Aᵀ, symmetric to the last bit."""
+    return _by_transpose(product(A, X), A)
+
+
+def gram(A):
+    """A Aᵀ, symmetric to the last bit."""
+    return _by_transpose(A, A)
+
+
+def product(A, B):
+    """A B; of small matrices entry by entry, with loops over the batch."""
+    K = range(A.shape[-1])
+    if len(K) > 3:
+        return A @ B
+    C = np.empty(np.broadcast_shapes(A.shape, B.shape))
+    for i, j in itertools.product(K, K):
+        C[..., i, j] = _dot(A[..., i, :], B[..., :, j])
+    return C
+
+
+def _by_transpose(B, A):
+    """B Aᵀ, of which it is known that it is symmetric."""
+    K = range(A.shape[-1])
+    if len(K) > 3:
+        C = B @ A.swapaxes(-2, -1)
+        return C / 2 + C.swapaxes(-2, -1) / 2
+    C = np.empty(np.broadcast_shapes(A.shape, B.shape))
+    for i, j in itertools.combinations_with_replacement(K, 2):
+        C[..., i, j] = C[..., j, i] = _dot(B[..., i, :], A[..., j, :])
+    return C
+
+
+def _dot(x, y):
+    """Inner products of vectors of two or three entries, or one."""
+    terms = [x[..., p] * y[..., p] for p in range(x.shape[-1])]
+    for term in terms[1:]:
+        terms[0] += term
+    return terms[0]
+
+
+def inverse_triangular(L):
+    """Inverses of lower triangular matrices."""
+    if L.shape[-1] != 2:
+        return np.linalg.inv(L)
+    A = np.zeros(L.shape)
+    A[..., 0, 0], A[..., 1, 1] = 1 / L[..., 0, 0], 1 / L[..., 1, 1]
+    A[..., 1, 0] = -L[..., 1, 0] * A[..., 0, 0] * A[..., 1, 1]
+    return A
+
+
+def relative_log(M, X):
+    """Logarithms of L⁻¹X L⁻ᵀ with M = L Lᵀ, for SPD matrices as `positive_definite` has them."""
+    S, low, high = function_of(np.log, _seen_from(M, X))
+    beyond = ~(low > np.maximum(WIDE * high, FAINT))
+    if beyond.any():
+        M, X = (np.broadcast_to(A, S.shape)[beyond] for A in (M, X))
+        S[beyond] = _log_of_far(M, X)
+    return S
+
+
+def relative_distance(M, X):
+    """Norms of these logarithms, for which the eigenvalues alone are enough."""
+    if M.shape[-1] <= 3:  # where the vectors cost nothing
+        return np.linalg.norm(upper(relative_log(M, X)), axis=-1)
+    W = _seen_from(M, X)
+    spectrum = eigenvalues(np.where(np.isfinite(W), W, 0))
+    beyond = ~(spectrum.min(axis=-1) > np.maximum(WIDE * spectrum.max(axis=-1), FAINT))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        distance = np.asarray(np.linalg.norm(np.log(spectrum), axis=-1))
+    if beyond.any():
+        M, X = (np.broadcast_to(A, W.shape)[beyond] for A in (M, X))
+        distance[beyond] = np.linalg.norm(_log_of_far(M, X), axis=(-2, -1))
+    return distance[()]
+
+
+def _seen_from(M, X):
+    """L⁻¹X L⁻ᵀ with M = L Lᵀ; what float64 does not hold is infinite or NaN."""
+    with np.errstate(all="ignore"):
+        A = inverse_triangular(cholesky(M))
+        if A.shape[-1] != 2:
+            return congruent(A, X)
+        p, q, r, off = A[..., 0, 0], A[..., 1, 0], A[..., 1, 1], X[..., 0, 1]
+        W, below = np.empty(np.broadcast_shapes(A.shape, X.shape)), q * X[..., 0, 0] + r * off
+        W[..., 0, 0] = p * p * X[..., 0, 0]
+        W[..., 0, 1] = W[..., 1, 0] = p * below
+        W[..., 1, 1] = q * below + r * (q * off + r * X[..., 1, 1])
+    return W
+
+
+def _log_of_far(M, X):
+    """The logarithms, where the eigenvalues lie further apart than float64 tells.
+
+    Their roots, singular values, lie half as far apart. Powers of two are taken out beforehand.
+    """
+    scales = [np.frexp(A.max(axis=(-2, -1)))[1] for A in (M, X)]
+    M, X = (np.ldexp(A, -scale[:, None, None])
+            for A, scale in zip((M, X), scales, strict=True))
+    U, roots, _ = np.linalg.svd(inverse_triangular(cholesky(M)) @ cholesky(X))
+    logs = 2 * np.log(np.maximum(roots, EPS * roots.max(axis=-1, keepdims=True)))
+    return _compose(logs + math.log(2) * (scales[1] - scales[0])[:, None], U)
+
+
+def log_congruent(A, S):
+    """Logarithms of A exp(S) Aᵀ for symmetric matrices `S`, held by float64 or not.
+
+    By the singular values of A Q exp(Λ/2), S = Q Λ Qᵀ, and where these are far apart by Jacobi's
+    method, which finds the small ones to as many digits. A ratio beyond e^1400 counts as e^1400.
+    """
+    spectrum, Q = np.linalg.eigh(S)
+    top = spectrum[..., -1:]
+    columns = A @ Q * np.exp(np.maximum(spectrum - top, -1400) / 2)[..., None, :]
+    U, roots, _ = np.linalg.svd(columns)
+    for i in map(tuple, np.argwhere(roots[..., 0] > 1e4 * roots[..., -1])):
+        roots[i], U[i], _, scale, _, _ = dgejsv(columns[i], joba=0, jobv=3, jobr=0, jobt=1)
+        roots[i] *= scale[0] / scale[1]
+    return _compose(top + 2 * np.log(roots), U)
+
+
+def eigenvalues(A):
+    """Eigenvalues of symmetric matrices, shape `(..., k)`, in any order; no vectors."""
+    k = A.shape[-1]
+    if k == 2:
+        _, low, high = function_of(np.positive, A)
+        return np.stack([low, high], axis=-1)
+    if k == 3:
+        return _eigh(A.reshape(-1, 3, 3))[0].reshape(A.shape[:-1])
+    with _calm_blas(A[..., 0, 0].size, k):
+        return np.linalg.eigvalsh(A)
 
 
 def oplus(X, Y):

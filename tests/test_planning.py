@@ -326,7 +326,9 @@ def test_it_takes_no_fewer_records(mechanism, wanted):
     n = records_needed(k, radius, epsilon, delta, wanted, mechanism)
 
     def error(n):
-        query = SimpleNamespace(space=LogEuclidean(k), sensitivity=frechet_sensitivity(n, radius))
+        sensitivity = frechet_sensitivity(n, radius)
+        query = SimpleNamespace(space=LogEuclidean(k), sensitivity=sensitivity,
+                                chart_sensitivity=sensitivity)
         return expected_error(MECHANISMS[mechanism](query, epsilon, delta), query.space.dim)
 
     assert error(n) <= wanted and (n == 1 or error(n - 1) > wanted)

@@ -244,7 +244,8 @@ def test_parameters_are_got_and_set_as_scikit_learn_does():
     private = PrivateFrechetMean(1.0, 1e-5, 2.0, center=center, mechanism="l2")
     assert private.get_params() == {
         "epsilon": 1.0, "delta": 1e-5, "radius": 2.0, "center": center, "mechanism": "l2",
-        "on_invalid": "raise"}
+        "on_invalid": "raise", "space": None, "statistic": "frechet", "clip": None, "domain": None,
+        "approximate": False}
     assert private.get_params()["center"] is center and private.get_params(deep=False)
     assert private.set_params(epsilon=0.5, radius=-1) is private
     assert (private.epsilon, private.radius) == (0.5, -1)  # refused by fit, not before
