@@ -403,7 +403,8 @@ class AffineInvariant(_Matrices, _Curved):
     def log_volume(self, v):
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`.
 
-        The product of sinh(t)/t, t half their difference, over the pairs of eigenvalues of `invvecd(v)`.
+        The product of sinh(t)/t over the pairs of eigenvalues of `invvecd(v)`, t half their
+        difference.
         """
         spectrum = eigenvalues(invvecd(self._vectors(v, "v")))
         i, j = np.triu_indices(self.k, 1)
