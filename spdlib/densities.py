@@ -14,7 +14,8 @@ from .sampling import ball_steps, laplace_steps, laplace_threshold, metropolis, 
 from .spaces import log_sinhc
 
 EXACT = 4  # dimensions in which boxes are few enough
-LEAST = 1e-3  # acceptance, at least, of the envelope about the mean
+LEAST = 1e-3  # share that an envelope accepts, at least
+SAMPLE = 2048  # proposals by which that is judged
 ENTRIES = 2**18  # records times points that are looked at together
 PROPOSALS = 32  # of the first round
 CHAINS, TUNING, LONGEST = 16, 40, 2**15  # at least so many chains, rounds to tune, steps at most
@@ -58,7 +59,8 @@ class DensityMechanism:
         """
         self._check(query)
         space, dim, rng = query.space, query.space.dim, generator(rng)
-        exact = self.is_exact(query)
+        share, sampler = self._envelope(query)
+        exact = dim <= EXACT or share >= LEAST
         if not (exact or self.approximate):
             raise ValueError(f"query has dimension {dim}; accepted are those up to {EXACT}, in "
                              "which the exact sampler ends, unless approximate=True lets chains "
@@ -69,8 +71,8 @@ class DensityMechanism:
         if not exact:
             start = ball_steps(space, self.domain, max(size, CHAINS), rng)
             draws = sample_by_chains(lambda v: self.log_density(query, v), start, self.domain, rng)
-        elif self._acceptance(query) >= LEAST:
-            draws = self._about_the_mean(query, size, rng)
+        elif share >= LEAST:
+            draws = sampler(query, size, rng)
         else:
             draws, _ = sample_by_boxes(lambda v, reach: self.log_density(query, v, reach),
                                        self.domain, dim, size, rng)
@@ -80,11 +82,20 @@ class DensityMechanism:
 
     def is_exact(self, query):
         """Whether answers are drawn exactly, not by a chain; no data are looked at."""
-        return query.space.dim <= EXACT or self._acceptance(query) >= LEAST
+        return query.space.dim <= EXACT or self._envelope(query)[0] >= LEAST
 
-    def _acceptance(self, query):
-        """About the least acceptance of an envelope about the mean; no data are looked at."""
-        return 0.0
+    def _envelope(self, query):
+        """A sampler by rejection, and about the least share that it accepts; by no data."""
+        return math.exp(-self._deepest(query)), self._from_uniform
+
+    def _from_uniform(self, query, size, rng):
+        """Exact draws by rejection from the uniform law, shape (at least size, dim)."""
+        draws = [np.empty((0, query.space.dim))]
+        while (missing := size - sum(map(len, draws))) > 0:
+            m = min(max(PROPOSALS, 2 * missing), ENTRIES)
+            v = ball_steps(query.space, self.domain, m, rng)
+            draws.append(v[rng.standard_exponential(m) > -self._scores(query, v, np.zeros(m))])
+        return np.concatenate(draws)
 
     def log_density(self, query, v, reach=0.0):
         """Log density in the chart at the centre, up to a constant, at steps `v`, shape `(m, dim)`.
@@ -176,9 +187,23 @@ class KNormGradient(DensityMechanism):
             gradient -= self._change(query.space, length, reach[:, None]).mean(axis=-1)
         return -np.maximum(gradient, 0) / self.scale
 
-    def _acceptance(self, query):
+    def _deepest(self, query):
+        """How far the log density falls at most: no residual is longer than its way, or the clip."""
+        return min(self.clip, self.domain + query.radius) / self.scale
+
+    def _envelope(self, query):
+        """The uniform law, or a Laplace law about the mean, of which draws may miss the domain."""
         low, high = self._slopes(query)
-        return (max(low, 0) / high) ** query.space.dim
+        uniform = super()._envelope(query)
+        if not low > 0:
+            return uniform
+        edge = np.zeros(query.space.dim)
+        edge[0] = min(query.radius, self.domain)  # where most of them would
+        w = laplace_steps(query.space, self.scale / low, SAMPLE, np.random.default_rng(0),
+                          self.domain + edge[0])
+        inside = _length(query.space.chart(query.center, edge, w)) <= self.domain
+        about = (low / high) ** query.space.dim * inside.mean(), self._about_the_mean
+        return max(uniform, about, key=lambda envelope: envelope[0])
 
     def _slopes(self, query):
         """Bounds of ‖g(y)‖ per unit of distance between y and the mean (Lemma 1).
@@ -203,9 +228,7 @@ class KNormGradient(DensityMechanism):
         while (missing := size - sum(map(len, draws))) > 0:
             m = min(max(PROPOSALS, 2 * missing), ENTRIES)
             w = laplace_steps(space, self.scale / low, m, rng, within)
-            v = query.step + w
-            if not space.flat:
-                v = space._log(query.center, space.exp(query.center, query.step, w))
+            v = space.chart(query.center, query.step, w)
             distance, inside = _length(w), _length(v) <= self.domain
             below = low * distance - rest + self.scale * rng.standard_exponential(m)
             accepted = inside & (high * distance + rest < below)
@@ -268,6 +291,10 @@ class TruncatedLoss(DensityMechanism):
         """
         number(delta, "delta", 0, 0, '0 with "truncated loss", whose promise is pure')
         return cls(epsilon, query.radius if domain is None else domain, clip, approximate)
+
+    def _deepest(self, query):
+        """How far the log density falls at most."""
+        return query.n / self.scale
 
     def _check(self, query):
         """Refuse a domain that the chart at the centre does not cover once."""
