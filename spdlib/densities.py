@@ -188,7 +188,7 @@ class KNormGradient(DensityMechanism):
         return -np.maximum(gradient, 0) / self.scale
 
     def _deepest(self, query):
-        """How far the log density falls at most: no residual is longer than its way, or the clip."""
+        """How far the log density falls at most: no residual is longer than its way or the clip."""
         return min(self.clip, self.domain + query.radius) / self.scale
 
     def _envelope(self, query):
