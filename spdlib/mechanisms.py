@@ -282,8 +282,6 @@ class RiemannianLaplace(Mechanism):
             center, radius = self.domain
             _inside(query.space.dist(center, query.center) + query.radius, radius, "query")
         noise = self._steps(np.broadcast_to(M, (*shape, *M.shape)), rng)
-        if query.space.flat:
-            return query.step + noise
         return query.space.chart(query.center, query.step, noise)
 
     def release(self, M, rng=None, size=None, space=None):

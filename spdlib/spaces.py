@@ -110,6 +110,10 @@ class _Flat(_Space):
         """Step from `M` to the Fréchet mean of the points to which the steps `y` lead: exact."""
         return y.sum(axis=-2) / y.shape[-2]
 
+    def chart(self, M, u, v):
+        """Coordinates at `M` of the point to which `u` and then `v` lead: their sum."""
+        return u + v
+
 
 class _Matrices:
     """What the spaces of k × k matrices share."""

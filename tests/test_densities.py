@@ -17,7 +17,7 @@ from spdlib.densities import (
     sample_by_boxes,
     sample_by_chains,
 )
-from spdlib.sampling import laplace_steps
+from spdlib.sampling import ball_steps, laplace_steps
 from spdlib.spaces import AffineInvariant, KendallPlanar, LogEuclidean, Sphere
 
 POLE = np.array([0.0, 0.0, 1.0])
@@ -308,7 +308,7 @@ def test_what_the_exact_sampler_cannot_reach_is_refused_before_anything_is_drawn
     six = query(AffineInvariant(3), np.eye(3), np.zeros((4, 6)), 1.0)
     rng = np.random.default_rng(0)
     state = rng.bit_generator.state
-    for made in (KNormGradient.of(six, 1.0, clip=0.5), TruncatedLoss.of(six, 1.0, clip=1.0)):
+    for made in (KNormGradient.of(six, 20.0, clip=0.5), TruncatedLoss.of(six, 20.0, clip=1.0)):
         with pytest.raises(ValueError, match="dimension 6; accepted are those up to 4"):
             made.answer(six, rng)
     fewer = query(Sphere(2), POLE, np.zeros((4, 2)), 0.4)
@@ -321,6 +321,23 @@ def test_what_the_exact_sampler_cannot_reach_is_refused_before_anything_is_drawn
     with pytest.raises(ValueError, match='delta is 1e-06; accepted are 0 with "k-norm gradient"'):
         KNormGradient.of(fewer, 1.0, 1e-6)
     assert rng.bit_generator.state == state
+
+
+@pytest.mark.parametrize("m, n, step", [(13, 29, 0.0), (8, 40, 0.19), (8, 200, 0.19), (4, 40, 0.2)])
+def test_an_envelope_accepts_no_smaller_a_share_than_it_says(m, n, step):
+    shapes, radius = KendallPlanar(m), 0.2
+    steps = np.zeros((n, shapes.dim))
+    steps[:, 0] = step
+    records = query(shapes, np.exp(2j * np.pi * np.arange(m) / m), steps, radius)
+    for made in (KNormGradient.of(records, 1.0), KNormGradient.of(records, 1.0, clip=0.02),
+                 TruncatedLoss.of(records, 0.2, clip=0.3)):
+        share, sampler = made._envelope(records)
+        rng = np.random.default_rng(0)
+        v = ball_steps(shapes, radius, 4000, rng)
+        if sampler == made._from_uniform:
+            assert np.exp(made._scores(records, v, np.zeros(4000))).mean() >= share
+        elif share > 1e-3:
+            assert np.isfinite(sampler(records, 50, rng)).all()
 
 
 @pytest.mark.slow
