@@ -20,8 +20,9 @@ def blocks(language):
 
 
 def test_its_python_runs_and_releases_a_mean(capsys):
+    names = {}
     for source in blocks("python"):
-        exec(source, {})
+        exec(source, names)
     assert "differentially private" in capsys.readouterr().out
 
 
