@@ -168,6 +168,7 @@ def test_labels_are_unique():
     assert len(labels) == len(set(labels))
 
 
+@pytest.mark.slow  # for it asks for the site of today, which make test builds first
 def test_the_site_shows_the_ledger_of_the_recorded_outputs():
     written = ROOT / "_build/html/ledger.json"
     if not written.exists():
