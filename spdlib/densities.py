@@ -320,18 +320,21 @@ def gradient_sensitivity(n, radius, space, clip, domain):
     """How much one of `n` records in a ball moves the mean clipped residual at most on the domain.
 
     The least of what is proved: a residual is never longer than `clip`, nor than the domain and the
-    ball are wide, and moves by twice that at most; and it moves by `2 radius` times the Lipschitz
-    constant of log, which is 1 where the curvature is ≤ 0, and θ/sin θ with θ = (domain + radius)√κ
-    where it is ≤ κ, as long as no record can be a cut point. Rounded up.
+    ball are wide, and moves by twice that at most; by `2 radius` where the curvature is ≤ 0; and
+    where it is ≤ κ, κ > 0, by `2 tan(R √κ) / √κ`, R the larger radius (step 3 of claim SP-27), and
+    by `2 radius θ/sin θ` with θ = (domain + radius)√κ, as long as no record can be a cut point.
+    Rounded up.
     """
     n, radius = integer(n, "n", 1, 1e300), positive(radius, "radius")
     domain, clip = _domain(domain, space), positive(clip, "clip")
-    high, reach = max(space.curvature[1], 0), space.injectivity_radius
+    root, reach = math.sqrt(max(space.curvature[1], 0)), space.injectivity_radius
     moves = [2 * min(clip, domain + radius, reach)]
-    straight = min(reach, math.pi / math.sqrt(high)) if high else reach
+    straight = min(reach, math.pi / root) if root else reach
     if radius + domain < reach and radius < straight / 2:
-        theta = (radius + domain) * math.sqrt(high)
+        theta = (radius + domain) * root
         moves.append(2 * radius * (theta / math.sin(theta) if theta else 1))
+    if root and (wider := max(radius, domain)) < straight / 2:
+        moves.append(2 * math.tan(wider * root) / root)
     return min(moves) / n * (1 + 64 * EPS)
 
 
