@@ -26,7 +26,7 @@ from .spd import (
                   vecd,
 )
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 __all__ = ["AffineInvariant", "Euclidean", "FrechetMean", "KNormGradient", "KendallPlanar",
            "L2Mechanism", "LogEuclidean", "PrivateFrechetMean", "RiemannianLaplace", "Sphere",
