@@ -34,8 +34,8 @@ class DensityMechanism:
         They are drawn exactly, by rejection, in dimensions up to 4, and in higher ones where an
         envelope is close: where the space bends little over the domain, or the density is nearly
         flat. Elsewhere, with `approximate` set, Metropolis chains from uniform starts are run until
-        their split-R̂ says that they agree. How far the law of their last states is from the density
-        is not bounded, so the promise is not proved for them.
+        their split-R̂ says that they agree. No bound is known between the law of their last states
+        and the density, so the promise is not proved for them.
 
         The number of proposals, and with it the time that an answer takes, depends on the data: who
         can measure it may learn more than the promise says.

@@ -182,6 +182,12 @@ def test_bibliography_keys_are_unique():
     assert keys and len(keys) == len(set(keys))
 
 
+def test_each_entry_of_the_bibliography_ends_before_the_next_begins():
+    references = (BOOK / "references.bib").read_text(encoding="utf-8")
+    entries = re.split(r"^(?=@)", references, flags=re.M)[1:]
+    assert [entry for entry in entries if entry.count("{") != entry.count("}")] == []
+
+
 def test_the_table_of_contents_lists_every_chapter():
     contents = (ROOT / "_toc.yml").read_text(encoding="utf-8")
     assert all(f"book/{chapter.name}" in contents for chapter in CHAPTERS)
