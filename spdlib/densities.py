@@ -31,10 +31,11 @@ class DensityMechanism:
     def answer(self, query, rng=None, size=None):
         """Private answers to the query, steps from its public centre.
 
-        They are drawn exactly, by rejection, in dimensions up to 4, and beyond where the space and
-        the domain bend so little that an envelope is close. Elsewhere Metropolis chains from
-        uniform starts are run until their split-R̂ says that they agree; the law of their last
-        states is known by no bound, so the promise is not proved for them.
+        They are drawn exactly, by rejection, in dimensions up to 4, and in higher ones where an
+        envelope is close: where the space bends little over the domain, or the density is nearly
+        flat. Elsewhere, with `approximate` set, Metropolis chains from uniform starts are run until
+        their split-R̂ says that they agree. No bound is known between the law of their last states
+        and the density, so the promise is not proved for them.
 
         The number of proposals, and with it the time that an answer takes, depends on the data: who
         can measure it may learn more than the promise says.
@@ -319,18 +320,19 @@ class TruncatedLoss(DensityMechanism):
 def gradient_sensitivity(n, radius, space, clip, domain):
     """How much one of `n` records in a ball moves the mean clipped residual at most on the domain.
 
-    The least of what is proved: a residual is never longer than `clip`, nor than the domain and the
-    ball are wide, and moves by twice that at most; by `2 radius` where the curvature is ≤ 0; and
-    where it is ≤ κ, κ > 0, by `2 tan(R √κ) / √κ`, R the larger radius (step 3 of claim SP-27), and
-    by `2 radius θ/sin θ` with θ = (domain + radius)√κ, as long as no record can be a cut point.
-    Rounded up.
+    The least of what is proved, rounded up. A residual is never longer than `clip`, nor than
+    `domain + radius`, nor than the injectivity radius, and moves by twice that at most. Where the
+    curvature is ≤ 0 it moves by `2 radius`. Where it is ≤ κ, κ > 0, it moves by `2 tan(R √κ) / √κ`,
+    R the larger of both radii, if that is below min(inj, π/√κ)/2 (step 3 of claim SP-27); and by
+    `2 radius θ/sin θ`, θ = (domain + radius)√κ, as long as no record can be a cut point and the
+    ball that holds the records is convex.
     """
     n, radius = integer(n, "n", 1, 1e300), positive(radius, "radius")
     domain, clip = _domain(domain, space), positive(clip, "clip")
     root, reach = math.sqrt(max(space.curvature[1], 0)), space.injectivity_radius
     moves = [2 * min(clip, domain + radius, reach)]
     straight = min(reach, math.pi / root) if root else reach
-    if radius + domain < reach and radius < straight / 2:
+    if radius + domain < straight and radius < straight / 2:
         theta = (radius + domain) * root
         moves.append(2 * radius * (theta / math.sin(theta) if theta else 1))
     if root and (wider := max(radius, domain)) < straight / 2:

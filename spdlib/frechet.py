@@ -36,7 +36,8 @@ def frechet_sensitivity(n, radius, space=None, tolerance=0):
 
     With a `tolerance` it is that of means at which the gradient is no longer than this. On a flat
     space it covers the rounding of a mean whose sum is exact, as that of `clip_to_ball` is.
-    ValueError for an `n`, a `radius` or a `tolerance` that is none, and from r* on.
+    ValueError for an `n`, a `radius` or a `tolerance` that is none, and from r* on (with a
+    tolerance, from a little below it).
     """
     n, radius = integer(n, "n", 1, 1e300), _radius(radius)
     tolerance = number(tolerance, "tolerance", 0, 1e280, "numbers from 0 to 1e280")
@@ -63,7 +64,7 @@ def frechet_mean(X, space, tolerance=None):
     space : LogEuclidean, Euclidean, TangentSpace, AffineInvariant, Sphere or KendallPlanar
     tolerance : float, optional
         How long the gradient, the mean step from a mean to its points, may be; on a curved space by
-        default 1e-10, of inj/π where that is finite.
+        default 1e-10, times inj/π where that is finite.
 
     Returns
     -------
@@ -137,7 +138,9 @@ class FrechetMean:
     center : array of shape (k, k), or space.shape, or None
         Public centre; None is the space's own, the identity for matrices.
     radius : float
-        Public radius, in the distance of the space, and below its injectivity radius.
+        Public radius, in the distance of the space, and below its injectivity radius. On a curved
+        space float64 sets limits, too: from 1e-6 (of inj/π, where that is finite), and on
+        `AffineInvariant(k)`, k ≥ 2, below 7.07.
     space : optional
         The space of the records, by default the log-Euclidean one of their size.
     on_invalid : {"raise", "center"}
@@ -271,8 +274,8 @@ class PrivateFrechetMean:
         a record, and then required.
     domain : float, optional
         Radius of the ball about the centre on which a pure mechanism's law lives, `radius` by
-        default; "laplace" lives on the whole space where that is proved to do no harm. In a larger
-        ball releases may stay outside the smaller one, where a projection might harm.
+        default; "laplace" lives on the whole space where the projection is proved to do no harm. In
+        a larger ball releases may stay outside the smaller one, where a projection might harm.
     approximate : bool
         Whether Metropolis chains may answer where nothing samples exactly. No promise is proved for
         a chain.
@@ -509,8 +512,8 @@ def _harmless(query):
 
     It is so in a flat space and on a Hadamard manifold, where the ball is convex; on the circle and
     the sphere of constant curvature where its radius is at most a third of the distance of opposite
-    points; and in a CAT(κ) space, as one is that has no closed geodesic shorter than 2π/√κ, where
-    it is at most π/(4√κ): there the angle at the projected point is not acute.
+    points; and, where it is at most π/(4√κ), in a CAT(κ) space: one of curvature ≤ κ without closed
+    geodesics shorter than 2π/√κ. There the angle at the projected point is not acute.
     """
     space, radius = query.space, query.radius
     low, high = space.curvature

@@ -547,6 +547,8 @@ class Sphere(_Round):
     ----------
     dim : int
         d.
+    curvature : (float, float)
+        (κ, κ), and (0, 0) for the circle.
     injectivity_radius : float
         π/√κ.
     """
