@@ -580,6 +580,42 @@ def test_matrices_at_the_edge_of_float64_have_a_private_mean():
         logm(private.fit(X, rng=seed).mean_)
 
 
+@pytest.mark.parametrize("kind", ["gaussian", "laplace", "k-norm gradient", "truncated loss"])
+@pytest.mark.parametrize("condition", [1e6, 1e14])
+def test_about_an_ill_conditioned_centre_all_data_have_a_private_mean(kind, condition):
+    space, center = AffineInvariant(2), np.array([[4.0, 2], [2, 1 + 4 / condition]])
+    far = space.exp(center, np.random.default_rng(0).standard_normal((20, 3)) / 3)
+    made = {"clip": 0.5} if kind == "truncated loss" else {}
+    for X in (np.tile(center, (20, 1, 1)), far):
+        private = PrivateFrechetMean(5.0, 1e-6 if kind == "gaussian" else 0, 4.0, center, kind,
+                                     "center", space=space, **made)
+        assert space.contains(private.fit(X, rng=0).mean_)
+
+
+def test_a_record_at_the_edge_of_rounding_gives_way_to_the_centre_or_does_not_but_never_raises():
+    """Whichever way its eigenvalues are computed, in a large batch or alone."""
+    space, rng, X = AffineInvariant(3), np.random.default_rng(0), np.tile(np.eye(3), (600, 1, 1))
+    for share in rng.uniform(0.5, 2, 40):
+        Q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+        A = (Q * [1, 1, share * 3 * 2.0**-52]) @ Q.T
+        X[3] = (A + A.T) / 2
+        assert norm(FrechetMean(X, None, 1.0, TangentSpace(space, np.eye(3)), "center").step) < 1
+
+
+@pytest.mark.parametrize("radius", [1e-14, 1e-20])
+def test_in_a_tiny_ball_of_a_chart_the_mean_moves_by_no_more_than_the_sensitivity(radius):
+    """Not even where a record that is no unit vector stands beside those that nearly are."""
+    rng = np.random.default_rng(0)
+    for center in rng.standard_normal((30, 3)):
+        space, center = Sphere(2), center / norm(center)
+        X = np.tile(space.exp(center, 1e-15 * np.ones(2)), (1000, 1))
+        Y = X.copy()
+        Y[0] = -center * (1 + 1e-9)
+        x, y = (FrechetMean(records, center, radius, TangentSpace(space, center)) for records in
+                (X, Y))
+        assert norm(x.step - y.step) <= x.sensitivity
+
+
 def test_a_chain_is_asked_for_and_said():
     space, center = KendallPlanar(5), np.array([0, 1, 1j, 3 + 2j, 2])
     X = in_ball(space, center, 0.3, 40, np.random.default_rng(0))
