@@ -413,16 +413,22 @@ def log_congruent(A, S):
     """Logarithms of A exp(S) Aᵀ for symmetric matrices `S`, held by float64 or not.
 
     By the singular values of A Q exp(Λ/2), S = Q Λ Qᵀ, and where these are far apart by Jacobi's
-    method, which finds the small ones to as many digits. A ratio beyond e^1400 counts as e^1400.
+    method, which finds the small ones to as many digits. Where they are further apart than floats,
+    gaps are narrowed beforehand to what parts them as well, and widened again.
     """
     spectrum, Q = np.linalg.eigh(S)
+    wide = spectrum[..., -1:] - spectrum[..., :1] > 1400
+    gaps = np.diff(spectrum, prepend=spectrum[..., :1])
+    spare = np.maximum(gaps - 1400 / max(A.shape[-1] - 1, 1), 0)
+    spare = np.where(wide, np.cumsum(spare, axis=-1), 0)
+    spectrum -= spare
     top = spectrum[..., -1:]
-    columns = A @ Q * np.exp(np.maximum(spectrum - top, -1400) / 2)[..., None, :]
+    columns = A @ Q * np.exp((spectrum - top) / 2)[..., None, :]
     U, roots, _ = np.linalg.svd(columns)
     for i in map(tuple, np.argwhere(roots[..., 0] > 1e4 * roots[..., -1])):
         roots[i], U[i], _, scale, _, _ = dgejsv(columns[i], joba=0, jobv=3, jobr=0, jobt=1)
         roots[i] *= scale[0] / scale[1]
-    return _compose(top + 2 * np.log(roots), U)
+    return _compose(top + 2 * np.log(roots) + spare[..., ::-1], U)
 
 
 def eigenvalues(A):

@@ -23,7 +23,7 @@ from spdlib.spaces import (
     Sphere,
     TangentSpace,
 )
-from spdlib.spd import expm, logm, powm, random_spd
+from spdlib.spd import expm, invvecd, log_congruent, logm, powm, random_spd, vecd
 
 SHAPE = np.array([0, 1, 1j, 3 + 2j])
 # name: the space, a centre, a radius below a third of the way to where means are not the only ones
@@ -335,6 +335,21 @@ def test_an_answer_is_the_step_in_the_chart_to_a_release_about_the_mean(name):
     far = space.dist(space.exp(center, answers), mechanism.release(mean, 3, (2, 3)))
     assert far.max() < 1e-7
     assert mechanism.answer(query, 3).shape == (space.dim,)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+@pytest.mark.parametrize("size", [10.0, 1e3, 3e3, 1e5])
+def test_the_chart_of_a_point_however_far_tells_nothing_of_the_step_before(k, size):
+    """Determinants are multiplied, and the way back leads back."""
+    space, rng = AffineInvariant(k), np.random.default_rng(0)
+    u, v = rng.standard_normal((2, 20, space.dim))
+    v *= size / norm(v)[:, None]
+    traces = (u + v)[:, :k].sum(axis=1)
+    chart = space.chart(np.eye(k), u, v)
+    np.testing.assert_allclose(chart[:, :k].sum(axis=1), traces, atol=1e-12 * (1 + size))
+    inverse = np.linalg.inv(np.linalg.cholesky(expm(invvecd(u))))
+    back = np.array([vecd(log_congruent(A, invvecd(y))) for A, y in zip(inverse, chart, strict=True)])
+    np.testing.assert_allclose(back, v, atol=1e-11 * (1 + size))
 
 
 def test_an_answer_far_beyond_float64_has_coordinates():
