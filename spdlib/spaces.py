@@ -561,9 +561,8 @@ class Sphere(_Round):
     """
 
     def __init__(self, d, kappa=1.0):
-        self.dim = integer(d, "d", 1)
-        self.kappa = number(kappa, "kappa", 1e-150, 1e150, "numbers from 1e-150 to 1e150")
-        self.shape, self._kappa = (self.dim + 1,), self.kappa
+        self.dim, self.shape = integer(d, "d", 1), (int(d) + 1,)
+        self.kappa = self._kappa = number(kappa, "kappa", 1e-150, 1e150, "1e-150 to 1e150")
         self.curvature = (self.kappa, self.kappa) if self.dim > 1 else (0.0, 0.0)
         self.injectivity_radius = math.pi / math.sqrt(self.kappa)
 
@@ -590,7 +589,8 @@ class Sphere(_Round):
 
     def log_volume(self, v):
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`."""
-        return (self.dim - 1) * log_sinc(self._angle(_norm(self._vectors(v, "v"))))
+        angle = self._angle(_norm(self._vectors(v, "v")))
+        return (self.dim - 1) * log_sinc(angle)
 
     def _inside(self, *arrays):
         return arrays
