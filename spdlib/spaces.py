@@ -659,7 +659,7 @@ class KendallPlanar(_Round):
         """Landmarks about their mean, in units of their largest entry, and whether they differ."""
         X, = components_first(X)
         largest = np.maximum(np.abs(X.real).max(axis=0), np.abs(X.imag).max(axis=0))
-        X = X / np.where(largest > 0, largest, 1)
+        X = X / np.maximum(largest, 2.0**-1022)  # quotients of finer ones may be infinite
         X = X - X.mean(axis=0)
         return X, _size(X) > OFF
 

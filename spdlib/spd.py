@@ -242,7 +242,9 @@ def positive_definite(X, name):
     """
     X = array(X, name)
     A, eps = _symmetric(X, name), rounding(X)
-    k, trace = A.shape[-1], np.trace(A, axis1=-2, axis2=-1)
+    k = A.shape[-1]
+    with np.errstate(over="ignore"):  # of an infinite one nothing is sure
+        trace = np.trace(A, axis1=-2, axis2=-1)
     unsure = ~((_least_eigenvalue(A, trace) > max(1e-10, 4 * k * eps) * trace) & (trace > 0))
     if unsure.any():
         _, low, high = _spectral(np.log, A)  # of all: how one rounds may depend on their number

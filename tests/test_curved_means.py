@@ -585,7 +585,8 @@ def test_records_of_other_types_have_means(dtype, policy):
 
 @pytest.mark.filterwarnings("error")
 def test_matrices_at_the_edge_of_float64_have_a_private_mean():
-    for X in (1e300 * np.eye(2), 1e-300 * np.eye(2), np.diag([1e300, 1e290]), np.diag([1, 1e-15])):
+    for X in (1e300 * np.eye(2), 1e-300 * np.eye(2), np.diag([1e300, 1e290]), np.diag([1, 1e-15]),
+              1.5e308 * np.eye(2)):
         X = np.stack([X, np.eye(2)])
         for kind, delta in (("gaussian", 1e-5), ("laplace", 0)):
             private = PrivateFrechetMean(0.9, delta, 0.1, None, kind, space=AffineInvariant(2))

@@ -790,6 +790,14 @@ def test_what_a_space_contains():
         True, False, False]
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [5e-324, 1e-315, 1e-300, 1e300])
+def test_landmarks_of_any_scale_are_a_shape_or_none_without_a_warning(scale):
+    """Below the normal floats they are taken for landmarks that coincide."""
+    assert SHAPES.contains(scale * SQUARE) == (scale >= 1e-300)
+    assert scale < 1e-300 or SHAPES.dist(scale * SQUARE, SQUARE) < 1e-15
+
+
 @pytest.mark.parametrize("space, M, X", [
     (Sphere(2, 4.0), POLE, -POLE), (SHAPES, SQUARE, SQUARE.conj()),
     (KendallPlanar(3), EQUILATERAL, EQUILATERAL.conj()),
