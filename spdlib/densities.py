@@ -431,8 +431,9 @@ def _residuals(query, v):
     space = query.space
     if space.flat:
         return query.steps - v[:, None]
-    y = space.exp(query.center, v)
-    return space._log(y[(slice(None), None)], query.points)
+    center = space.alike(query.center)  # about an ill-conditioned one float64 holds fewer points
+    y = space.exp(center, v)
+    return space._log(y[(slice(None), None)], space.exp(center, query.steps))
 
 
 def _length(v):

@@ -321,11 +321,15 @@ class RiemannianLaplace(Mechanism):
             return laplace_steps(space, self.scale, batch, rng)
         center, radius = self.domain
         M = M.reshape(-1, *space.shape)
+        ways = _toward(space, center, M)
+        if not space.flat:  # seen from where all points of the ball are held by float64
+            center = space.alike(center)
+            M = space.exp(center, ways)
         steps, left = np.empty((len(M), space.dim)), np.arange(len(M))
         ball_steps(space, radius, 0)  # refuses what cannot be drawn while nothing is
         while left.size:  # by turns from the law about M and from the uniform one on the ball
             v = laplace_steps(space, self.scale, len(left), rng, within=2 * radius)
-            kept = space.dist(center, space.exp(M[left], v)) <= radius
+            kept = np.linalg.norm(space.chart(center, ways[left], v), axis=-1) <= radius
             steps[left[kept]] = v[kept]
             left = left[~kept]
             Y = space.exp(center, ball_steps(space, radius, len(left), rng))

@@ -217,7 +217,7 @@ def _draw(space, rate, radius, shape, rng):
         v = z * (rho / np.linalg.norm(z, axis=-1))[:, None]
         return v, bound(rho) - space.log_volume(v)
 
-    share = np.exp(-propose(PILOT, np.random.default_rng(0))[1]).mean()
+    share = np.exp(-propose(PILOT, np.random.default_rng(0))[1]).sum() / PILOT
     if share < HOPELESS:
         scale = 1 / rate if rate > 0 else math.inf
         raise ValueError(f"the share of proposals to accept is {share:.1g} for scale {scale:.6g} "
@@ -284,7 +284,7 @@ def _support(log_density, space, rate, radius):
     top = min(radius, (d + 9 * math.sqrt(d) + 2 * NATS) / rate) if rate > 0 else radius
     x = top * (np.arange(128) + 0.5) / 128
     logs = log_density(x)
-    near = x[logs > logs.max() - NATS]
+    near = x[logs >= logs.max() - NATS]
     return max(near[0] - top / 128, 0.0), min(near[-1] + top / 128, top)
 
 
@@ -433,6 +433,7 @@ def _halves(chains, name):
         index = first(constant)
         raise ValueError(f"{name}{at((0, 0) + index)} is {chains[(0, 0) + index]}, and all values "
                          "that follow it are the same; accepted are chains that move")
+    chains = np.ldexp(chains, -np.frexp(np.abs(chains).max(axis=(0, 1)))[1])  # squares are floats
     half = len(chains) // 2
     return np.concatenate([chains[:half], chains[-half:]], axis=1)
 

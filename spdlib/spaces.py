@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from ._checks import EPS, array, at, complex_array, finite, first, integer, positive, real
+from ._checks import EPS, array, at, complex_array, finite, first, integer, number, positive, real
 from ._parallel import CORES, by_blocks, components_first, components_last
 from .spd import (
     DIVIDES,
@@ -214,7 +214,10 @@ class TangentSpace(_Flat):
     """
 
     def __init__(self, space, center):
-        self.space, self.origin = space, space.points(center, "center")
+        if space.flat or np.shape(center) != space.shape:
+            raise ValueError(f"space is {space!r}, and center has shape {np.shape(center)}; "
+                             "accepted are a curved space and one point of it")
+        self.space, self.origin = space, space.points(center, "center").copy()  # may change there
         self.dim, self.shape = space.dim, space.shape
 
     def __repr__(self):
@@ -252,8 +255,7 @@ class _Curved(_Space):
 
         ValueError where there is more than one.
         """
-        M, X = self.points(M, "M"), self.points(X, "X")
-        steps = self._log(M, X)
+        steps = self._log(self.points(M, "M"), self.points(X, "X"))
         reach = self.injectivity_radius
         if reach < math.inf and (bad := ~(_norm(steps) < reach * (1 - CUT))).any():
             index = first(bad)
@@ -273,6 +275,14 @@ class _Curved(_Space):
         M = self.points(M, "M")
         return self._log(M, self.exp(M, u, v))
 
+    def alike(self, M):
+        """Points from which all looks, in coordinates, as it does from `M`.
+
+        From the identity it does so for matrices: X ↦ L⁻¹X L⁻ᵀ is an isometry and takes `M` there.
+        Rounding does not grow there with the condition number of `M`.
+        """
+        return M if self.origin is None else np.broadcast_to(self.origin, M.shape)
+
     def dist(self, X, Y):
         """Distances of points, shape `(...)`."""
         return self._dist(self.points(X, "X"), self.points(Y, "Y"))
@@ -287,8 +297,7 @@ class _Curved(_Space):
 
         They are the derivatives of `exp` by the coordinates of the step, at 0.
         """
-        M = self.points(M, "M")
-        return self._ambient(self._among(M), np.eye(self.dim))
+        return self._ambient(self._among(self.points(M, "M")), np.eye(self.dim))
 
     def mean(self, M, y, tolerance):
         """Step from `M` to the Fréchet mean of the points to which the steps `y` lead.
@@ -299,7 +308,7 @@ class _Curved(_Space):
         over the records, is no longer than `tolerance`: at the mean, where the records lie in a
         ball that has but one. ValueError where it is still longer after `STEPS` steps.
         """
-        M, y = self.points(M, "M"), self._vectors(y, "y")
+        M, y = self.alike(self.points(M, "M")), self._vectors(y, "y")
         tolerance = positive(tolerance, "tolerance")
         if y.ndim < 2 or y.shape[-2] == 0:
             raise ValueError(f"y has shape {y.shape}; accepted is (..., n, {self.dim}) with n ≥ 1")
@@ -554,8 +563,8 @@ class Sphere(_Round):
     """
 
     def __init__(self, d, kappa=1.0):
-        self.dim, self.kappa = integer(d, "d", 1), positive(kappa, "kappa")
-        self.shape, self._kappa = (self.dim + 1,), self.kappa
+        self.dim, self.shape = integer(d, "d", 1), (int(d) + 1,)
+        self.kappa = self._kappa = number(kappa, "kappa", 1e-150, 1e150, "1e-150 to 1e150")
         self.curvature = (self.kappa, self.kappa) if self.dim > 1 else (0.0, 0.0)
         self.injectivity_radius = math.pi / math.sqrt(self.kappa)
 
@@ -571,7 +580,8 @@ class Sphere(_Round):
             index, length = first(bad), np.linalg.norm(finite(X, name), axis=-1)
             raise ValueError(f"{name}{at(index)} has length {length[index]:.6g}; accepted are unit "
                              "vectors")
-        return X if (off <= 8 * EPS).all() else X / np.sqrt(square)[..., None]
+        exact = (off <= 8 * EPS)[..., None]  # each by itself, whatever stands beside it
+        return X if exact.all() else np.where(exact, X, X / np.sqrt(square)[..., None])
 
     def contains(self, X):
         """Which arrays are points of the space, booleans of shape `(...)`."""
@@ -581,7 +591,7 @@ class Sphere(_Round):
 
     def log_volume(self, v):
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`."""
-        angle = math.sqrt(self.kappa) * _norm(self._vectors(v, "v"))
+        angle = self._angle(_norm(self._vectors(v, "v")))
         return (self.dim - 1) * log_sinc(angle)
 
     def _inside(self, *arrays):
@@ -644,14 +654,14 @@ class KendallPlanar(_Round):
 
     def log_volume(self, v):
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`."""
-        angle = _norm(self._vectors(v, "v"))
+        angle = self._angle(_norm(self._vectors(v, "v")))
         return log_sinc(2 * angle) + (self.dim - 2) * log_sinc(angle)
 
     def _centred(self, X):
         """Landmarks about their mean, in units of their largest entry, and whether they differ."""
         X, = components_first(X)
         largest = np.maximum(np.abs(X.real).max(axis=0), np.abs(X.imag).max(axis=0))
-        X = X / np.where(largest > 0, largest, 1)
+        X = X / np.maximum(largest, 2.0**-1022)  # quotients of finer ones may be infinite
         X = X - X.mean(axis=0)
         return X, _size(X) > OFF
 
@@ -682,9 +692,8 @@ class KendallPlanar(_Round):
 
 
 def log_sinc(t):
-    """log(sin(t)/t) for t from 0 to π, -∞ at π."""
-    with np.errstate(divide="ignore"):
-        return np.log(np.maximum(np.sinc(np.asarray(t) / math.pi), 0))
+    """log|sin(t)/t|, at multiples of π that of the rounding of sin."""
+    return np.log(np.abs(np.sinc(np.asarray(t) / math.pi)))
 
 
 def log_sinhc(t):

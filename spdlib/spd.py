@@ -34,6 +34,7 @@ from ._checks import (
 from ._parallel import CORES, blockwise, one_blas_thread
 
 SYMMETRY = 1e-10
+LARGEST = HUGE / 4  # entry of matrices whose coordinates have differences in float64
 LOG_MAX = math.log(HUGE)
 LOG_MIN = math.log(np.finfo(float).tiny)
 MANY = 512  # so many small matrices are decomposed faster all at once than one by one
@@ -143,7 +144,8 @@ def vecd(S):
     Raises
     ------
     ValueError
-        Where a matrix is not symmetric.
+        Where a matrix is not symmetric, or has an entry so large that coordinates, or differences
+        of them, would be infinite.
 
     Examples
     --------
@@ -153,7 +155,12 @@ def vecd(S):
     pyRiemann's `upper` has the same numbers row by row: 1, 4, 5, 2, 6, 3, with the same √2 off the
     diagonal.
     """
-    return upper(_symmetric(S, "S"))
+    S = _symmetric(S, "S")
+    if (bad := np.abs(S) > LARGEST).any():
+        index = first(bad)
+        raise ValueError(f"S{at(index)} is {S[index]:.6g}; accepted are entries up to {LARGEST:.6g}"
+                         ", whose coordinates have differences in float64")
+    return upper(S)
 
 
 def upper(S):
@@ -204,8 +211,13 @@ def matrix_size(d):
 
 
 def is_symmetric(X):
-    """Which matrices `vecd` takes for symmetric, booleans of shape `(...)`."""
+    """Which matrices `vecd` takes, booleans of shape `(...)`."""
     X = array(X, "X")
+    return _is_symmetric(X) & (np.abs(real(X, "X")).max(axis=(-2, -1)) <= LARGEST)
+
+
+def _is_symmetric(X):
+    """Which matrices `logm` takes for symmetric."""
     A, eps = real(X, "X"), rounding(X)
     _check_square(A, "X")
     sound = np.isfinite(A).all(axis=(-2, -1))
@@ -216,7 +228,7 @@ def is_symmetric(X):
 def is_spd(X):
     """Which matrices `logm` takes for SPD, booleans of shape `(...)`."""
     X = array(X, "X")
-    sound, eps = is_symmetric(X), rounding(X)
+    sound, eps = _is_symmetric(X), rounding(X)
     A = np.where(sound[..., None, None], real(X, "X"), 0)
     _, low, high = _spectral(np.log, _symmetrised(A))
     return sound & (low > _floor(high, A.shape[-1], eps))
@@ -225,16 +237,18 @@ def is_spd(X):
 def positive_definite(X, name):
     """`X` as float64 SPD matrices, for who does not need their logarithm; ValueError as of `logm`.
 
-    A determinant that is large beside the trace tells at once; the other matrices are decomposed.
+    A determinant that is large beside the trace tells at once; else all matrices are decomposed, as
+    `is_spd` does, so that the two agree.
     """
     X = array(X, name)
     A, eps = _symmetric(X, name), rounding(X)
-    k, trace = A.shape[-1], np.trace(A, axis1=-2, axis2=-1)
+    k = A.shape[-1]
+    with np.errstate(over="ignore"):  # of an infinite one nothing is sure
+        trace = np.trace(A, axis1=-2, axis2=-1)
     unsure = ~((_least_eigenvalue(A, trace) > max(1e-10, 4 * k * eps) * trace) & (trace > 0))
     if unsure.any():
-        low, high = np.ones(trace.shape), np.ones(trace.shape)
-        _, low[unsure], high[unsure] = _spectral(np.log, A[unsure])
-        _check_positive(low, high, k, name, eps)
+        _, low, high = _spectral(np.log, A)  # of all: how one rounds may depend on their number
+        _check_positive(np.where(unsure, low, 1), np.where(unsure, high, 1), k, name, eps)
     return A
 
 
@@ -401,16 +415,22 @@ def log_congruent(A, S):
     """Logarithms of A exp(S) Aᵀ for symmetric matrices `S`, held by float64 or not.
 
     By the singular values of A Q exp(Λ/2), S = Q Λ Qᵀ, and where these are far apart by Jacobi's
-    method, which finds the small ones to as many digits. A ratio beyond e^1400 counts as e^1400.
+    method, which finds the small ones to as many digits. Where they are further apart than floats,
+    gaps are narrowed beforehand to what parts them as well, and widened again.
     """
     spectrum, Q = np.linalg.eigh(S)
+    wide = spectrum[..., -1:] - spectrum[..., :1] > 1400
+    gaps = np.diff(spectrum, prepend=spectrum[..., :1])
+    spare = np.maximum(gaps - 1400 / max(A.shape[-1] - 1, 1), 0)
+    spare = np.where(wide, np.cumsum(spare, axis=-1), 0)
+    spectrum -= spare
     top = spectrum[..., -1:]
-    columns = A @ Q * np.exp(np.maximum(spectrum - top, -1400) / 2)[..., None, :]
+    columns = A @ Q * np.exp((spectrum - top) / 2)[..., None, :]
     U, roots, _ = np.linalg.svd(columns)
     for i in map(tuple, np.argwhere(roots[..., 0] > 1e4 * roots[..., -1])):
         roots[i], U[i], _, scale, _, _ = dgejsv(columns[i], joba=0, jobv=3, jobr=0, jobt=1)
         roots[i] *= scale[0] / scale[1]
-    return _compose(top + 2 * np.log(roots), U)
+    return _compose(top + 2 * np.log(roots) + spare[..., ::-1], U)
 
 
 def eigenvalues(A):

@@ -23,7 +23,7 @@ from spdlib.spaces import (
     Sphere,
     TangentSpace,
 )
-from spdlib.spd import expm, logm, powm, random_spd
+from spdlib.spd import expm, invvecd, log_congruent, logm, powm, random_spd, vecd
 
 SHAPE = np.array([0, 1, 1j, 3 + 2j])
 # name: the space, a centre, a radius below a third of the way to where means are not the only ones
@@ -337,6 +337,21 @@ def test_an_answer_is_the_step_in_the_chart_to_a_release_about_the_mean(name):
     assert mechanism.answer(query, 3).shape == (space.dim,)
 
 
+@pytest.mark.parametrize("k", [2, 3, 4])
+@pytest.mark.parametrize("size", [10.0, 1e3, 3e3, 1e5])
+def test_the_chart_of_a_point_however_far_tells_nothing_of_the_step_before(k, size):
+    """Determinants are multiplied, and the way back leads back."""
+    space, rng = AffineInvariant(k), np.random.default_rng(0)
+    u, v = rng.standard_normal((2, 20, space.dim))
+    v *= size / norm(v)[:, None]
+    traces = (u + v)[:, :k].sum(axis=1)
+    chart = space.chart(np.eye(k), u, v)
+    np.testing.assert_allclose(chart[:, :k].sum(axis=1), traces, atol=1e-12 * (1 + size))
+    inverse = np.linalg.inv(np.linalg.cholesky(expm(invvecd(u))))
+    back = vecd(log_congruent(inverse, invvecd(chart)))
+    np.testing.assert_allclose(back, v, atol=1e-11 * (1 + size))
+
+
 def test_an_answer_far_beyond_float64_has_coordinates():
     space = AffineInvariant(2)
     query = FrechetMean(random_spd(3, 2, 0.5, 0), None, 1.0, space)
@@ -570,7 +585,8 @@ def test_records_of_other_types_have_means(dtype, policy):
 
 @pytest.mark.filterwarnings("error")
 def test_matrices_at_the_edge_of_float64_have_a_private_mean():
-    for X in (1e300 * np.eye(2), 1e-300 * np.eye(2), np.diag([1e300, 1e290]), np.diag([1, 1e-15])):
+    for X in (1e300 * np.eye(2), 1e-300 * np.eye(2), np.diag([1e300, 1e290]), np.diag([1, 1e-15]),
+              1.5e308 * np.eye(2)):
         X = np.stack([X, np.eye(2)])
         for kind, delta in (("gaussian", 1e-5), ("laplace", 0)):
             private = PrivateFrechetMean(0.9, delta, 0.1, None, kind, space=AffineInvariant(2))
@@ -578,6 +594,51 @@ def test_matrices_at_the_edge_of_float64_have_a_private_mean():
     private = PrivateFrechetMean(1e-3, 1e-5, 7.0, 1e305 * np.eye(2), space=AffineInvariant(2))
     for seed in range(20):  # about a centre at the edge itself
         logm(private.fit(X, rng=seed).mean_)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplace", "k-norm gradient", "truncated loss"])
+@pytest.mark.parametrize("condition", [1e6, 1e14])
+def test_about_an_ill_conditioned_centre_all_data_have_a_private_mean(kind, condition):
+    space, center = AffineInvariant(2), np.array([[4.0, 2], [2, 1 + 4 / condition]])
+    far = space.exp(center, np.random.default_rng(0).standard_normal((20, 3)) / 3)
+    made = {"clip": 0.5} if kind == "truncated loss" else {}
+    for X in (np.tile(center, (20, 1, 1)), far):
+        private = PrivateFrechetMean(5.0, 1e-6 if kind == "gaussian" else 0, 4.0, center, kind,
+                                     "center", space=space, **made)
+        assert space.contains(private.fit(X, rng=0).mean_)
+
+
+@pytest.mark.parametrize("center, domain", [(np.diag([1, 1e-14]), 3.0), (np.eye(2), 20.0)])
+def test_on_a_ball_a_proposal_out_of_the_floats_is_a_proposal_out_of_the_ball(center, domain):
+    space = AffineInvariant(2)
+    private = PrivateFrechetMean(0.05, 0, 1.0, center, "laplace", space=space, domain=domain)
+    for seed in range(10):
+        mean = private.fit(np.tile(center, (10, 1, 1)), rng=seed).mean_
+        assert space.contains(mean)
+
+
+def test_a_record_at_the_edge_of_rounding_gives_way_to_the_centre_or_does_not_but_never_raises():
+    """Whichever way its eigenvalues are computed, in a large batch or alone."""
+    space, rng, X = AffineInvariant(3), np.random.default_rng(0), np.tile(np.eye(3), (600, 1, 1))
+    for share in rng.uniform(0.5, 2, 40):
+        Q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+        A = (Q * [1, 1, share * 3 * 2.0**-52]) @ Q.T
+        X[3] = (A + A.T) / 2
+        assert norm(FrechetMean(X, None, 1.0, TangentSpace(space, np.eye(3)), "center").step) < 1
+
+
+@pytest.mark.parametrize("radius", [1e-14, 1e-20])
+def test_in_a_tiny_ball_of_a_chart_the_mean_moves_by_no_more_than_the_sensitivity(radius):
+    """Not even where a record that is no unit vector stands beside those that nearly are."""
+    rng = np.random.default_rng(0)
+    for center in rng.standard_normal((30, 3)):
+        space, center = Sphere(2), center / norm(center)
+        X = np.tile(space.exp(center, 1e-15 * np.ones(2)), (1000, 1))
+        Y = X.copy()
+        Y[0] = -center * (1 + 1e-9)
+        x, y = (FrechetMean(records, center, radius, TangentSpace(space, center)) for records in
+                (X, Y))
+        assert norm(x.step - y.step) <= x.sensitivity
 
 
 def test_a_chain_is_asked_for_and_said():

@@ -435,10 +435,12 @@ def test_a_space_of_another_size_is_refused():
         FrechetMean(random_spd(3, 2, 1, 0), None, 1.0, LogEuclidean(4))
 
 
-def test_in_the_euclidean_space_a_record_that_is_not_symmetric_gives_way_to_the_centre():
+def test_in_the_euclidean_space_a_record_that_is_no_point_gives_way_to_the_centre():
     X = random_spd(4, 2, 0.5, 0)
     repaired, broken = X.copy(), X.copy()
     repaired[1], broken[1] = np.eye(2), [[1, 2], [3, 4]]
+    infinite = X.copy()
+    infinite[1] = [[0, 1.5e308], [1.5e308, 0]]  # in its coordinates
     steps = [FrechetMean(records, np.eye(2), 9.0, Euclidean(2), "center").step
-             for records in (repaired, broken)]
-    assert np.array_equal(*steps)
+             for records in (repaired, broken, infinite)]
+    assert np.array_equal(*steps[:2]) and np.array_equal(*steps[1:])

@@ -34,6 +34,7 @@ from spdlib.spd import invvecd
 
 SPACES = [LogEuclidean(2), Sphere(1, 2.0), Sphere(2), Sphere(5, 0.3), KendallPlanar(3),
           KendallPlanar(6), AffineInvariant(1), AffineInvariant(2), AffineInvariant(3)]
+LAST_BEFORE_THE_THRESHOLD = math.nextafter(laplace_threshold(AffineInvariant(2)), 0)
 every_space = pytest.mark.parametrize("space", SPACES, ids=repr)
 
 
@@ -376,7 +377,9 @@ class Counting(np.random.Generator):
 
 @pytest.mark.parametrize("draw", [
     lambda rng: laplace_steps(AffineInvariant(10), 0.108, 5, rng),
-    lambda rng: ball_steps(AffineInvariant(10), 60.0, 5, rng)])
+    lambda rng: ball_steps(AffineInvariant(10), 60.0, 5, rng),
+    lambda rng: ball_steps(AffineInvariant(2), 1e100, 5, rng),
+    lambda rng: laplace_steps(AffineInvariant(2), LAST_BEFORE_THE_THRESHOLD, 5, rng)])
 def test_where_next_to_nothing_would_be_accepted_nothing_is_drawn(draw):
     rng = Counting(0)
     with pytest.raises(ValueError, match="^the share of proposals to accept is .*; accepted are"):
@@ -533,6 +536,13 @@ def test_diagnostics_take_many_quantities_at_once():
         together = diagnostic(x)
         assert together.shape == (3, 2)
         assert together[2, 1] == pytest.approx(diagnostic(x[..., 2, 1]), rel=1e-12)
+
+
+@pytest.mark.parametrize("unit", [2.0**-900, 2.0**900])
+def test_the_diagnostics_know_no_unit(unit):
+    x = np.random.default_rng(0).standard_normal((100, 4))
+    assert split_rhat(unit * x) == split_rhat(x)
+    assert effective_sample_size(unit * x) == effective_sample_size(x)
 
 
 def test_chains_that_stand_still_apart_never_agree():

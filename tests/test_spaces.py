@@ -675,9 +675,9 @@ def test_dimensions_are_those_of_the_books():
     assert Sphere(7).dim == 7 and Sphere(7).shape == (8,)
 
 
-@pytest.mark.parametrize("kappa", [0, -1.0, math.inf, math.nan, "1", None])
-def test_a_sphere_has_a_curvature_above_0(kappa):
-    with pytest.raises(ValueError, match="kappa is .*; accepted are finite numbers above 0"):
+@pytest.mark.parametrize("kappa", [0, -1.0, math.inf, math.nan, "1", None, 1e-160, 1e160])
+def test_a_sphere_has_a_curvature_above_0_of_which_lengths_have_squares(kappa):
+    with pytest.raises(ValueError, match="kappa is .*; accepted are 1e-150 to 1e150"):
         Sphere(2, kappa)
 
 
@@ -743,6 +743,17 @@ REFUSED = {
         lambda: AFFINE.mean(np.eye(2), np.ones((4, 3)), 0), "tolerance is 0; accepted are"),
     "a centre that is no point": (
         lambda: TangentSpace(Sphere(2), [0, 0, 2.0]), "center has length 2"),
+    "several centres": (
+        lambda: TangentSpace(Sphere(2), np.eye(3)), r"center has shape \(3, 3\); acc"),
+    "the chart of a flat space": (
+        lambda: TangentSpace(LogEuclidean(2), np.eye(2)), r"space is LogEuclidean\(2\).*accepted"),
+    "a matrix of which the distance is infinite": (
+        lambda: Euclidean(2).log(np.eye(2), [np.eye(2), [[0, 1.5e308], [1.5e308, 0]]]),
+        r"S\[1, 0, 1\] is 1.5e\+308; accepted are entries up to 4.49"),
+    "a volume out of the floats": (
+        lambda: Sphere(1).log_volume([1e200]), "a step has length inf; accepted are those up to"),
+    "a volume of shapes out of the floats": (
+        lambda: KendallPlanar(3).log_volume([1e200, 0]), "a step has length inf; accepted"),
 }
 
 
@@ -775,6 +786,16 @@ def test_what_a_space_contains():
     assert Sphere(2).contains([POLE, 2 * POLE, np.nan * POLE]).tolist() == [True, False, False]
     shapes = [SQUARE, np.ones(4), [1, 0, 1j, np.inf]]
     assert SHAPES.contains(shapes).tolist() == [True, False, False]
+    assert Euclidean(2).contains([sound, 5e307 * sound, np.nan * sound]).tolist() == [
+        True, False, False]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [5e-324, 1e-315, 1e-300, 1e300])
+def test_landmarks_of_any_scale_are_a_shape_or_none_without_a_warning(scale):
+    """Below the normal floats they are taken for landmarks that coincide."""
+    assert SHAPES.contains(scale * SQUARE) == (scale >= 1e-300)
+    assert scale < 1e-300 or SHAPES.dist(scale * SQUARE, SQUARE) < 1e-15
 
 
 @pytest.mark.parametrize("space, M, X", [
@@ -826,6 +847,62 @@ def test_ill_conditioned_matrices_are_seen_from_one_another(k):
     for distance in (space.dist(M, X), space.dist(X, M), length(space.log(M, X))):
         assert math.isclose(distance, apart, rel_tol=1e-8)
     np.testing.assert_allclose(space.exp(M, space.log(M, X)), X, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("condition", [1e2, 1e8, 1e14])
+def test_the_step_to_a_mean_is_the_same_from_a_matrix_of_any_condition(k, condition):
+    """Else it would depend on the data whether the descent ends."""
+    space, rng = AffineInvariant(k), np.random.default_rng(0)
+    Q, spectrum = orthogonal(k, rng), np.geomspace(1, 1 / condition, k)
+    M, y = (Q * spectrum) @ Q.T, rng.standard_normal((20, space.dim)) / 2
+    M = (M + M.T) / 2
+    np.testing.assert_array_equal(space.mean(M, y, 1e-12), space.mean(np.eye(k), y, 1e-12))
+    assert space.mean(np.stack([M, M]), y, 1e-12).shape == (2, space.dim)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+@pytest.mark.parametrize("n", [2, 600])
+def test_a_matrix_that_is_contained_is_a_point_whatever_the_size_of_the_batch(k, n):
+    space, rng = AffineInvariant(k), np.random.default_rng(0)
+    for share in rng.uniform(0.5, 2, 40):
+        Q, spectrum = orthogonal(k, rng), np.ones(k)
+        spectrum[-1] = share * k * 2.0**-52
+        A = (Q * spectrum) @ Q.T
+        X = np.stack([(A + A.T) / 2] + (n - 1) * [np.eye(k)])
+        if space.contains(X).all():
+            space.points(X)
+        else:
+            with pytest.raises(ValueError, match=r"X\[0\] is not positive definite"):
+                space.points(X)
+
+
+def test_a_unit_vector_is_the_same_point_whatever_stands_beside_it():
+    X = np.random.default_rng(0).standard_normal((100, 3))
+    X /= length(X)[:, None]
+    beside = Sphere(2).points(np.concatenate([X, [[0, 0, 1 + 1e-9]]]))
+    np.testing.assert_array_equal(beside[:-1], Sphere(2).points(X))
+    np.testing.assert_array_equal(beside[-1], POLE)
+
+
+def test_a_chart_does_not_move_with_the_array_of_its_centre():
+    center = POLE.copy()
+    chart = TangentSpace(Sphere(2), center)
+    center[:] = [1, 0, 0]
+    np.testing.assert_array_equal(chart.origin, POLE)
+
+
+@pytest.mark.parametrize("kappa", [0.1, 1.0, 2.0, 3.0])
+def test_the_volume_of_a_circle_is_its_length_all_around(kappa):
+    space = Sphere(1, kappa)
+    steps = space.injectivity_radius * np.array([[0.0], [0.5], [1], [1.5], [7]])
+    np.testing.assert_array_equal(space.log_volume(steps), 0)
+
+
+def test_volumes_beyond_a_cut_point_are_those_of_the_geodesics():
+    assert math.isclose(Sphere(3).log_volume([4.0, 0, 0]), 2 * math.log(-math.sin(4) / 4))
+    expected = math.log(math.sin(8) / 8)
+    assert math.isclose(KendallPlanar(3).log_volume([4.0, 0]), expected)
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
