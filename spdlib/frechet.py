@@ -24,6 +24,7 @@ POLICIES = "raise", "center"
 STATISTICS = "frechet", "tangent"
 MARGIN = 1e-4  # share of the radius by which a mean that is found numerically may miss the ball
 WIDEST = 20.0  # logarithm of what curvature may make of a rounding error
+SURE = 0.99  # share of r* from which on a descent to the mean may take too many steps
 
 
 def frechet_sensitivity(n, radius, space=None, tolerance=0):
@@ -84,6 +85,7 @@ def frechet_mean(X, space, tolerance=None):
         y = space.coordinates(X)
         return space.point(y.sum(axis=-2) / y.shape[-2])
     tolerance = positive(1e-10 * _unit_of(space) if tolerance is None else tolerance, "tolerance")
+    X = space.points(X, "X")
     M = X[(..., 0, *tail)]
     step = space.mean(M, space.log(M[(..., None, *tail)], X), tolerance)
     mean, reach = space.exp(M, step), _largest_radius(space)
@@ -180,6 +182,12 @@ class FrechetMean:
 
     @property
     def sensitivity(self):
+        largest = SURE * _largest_radius(self.space)
+        if not self.radius < largest:  # whether a descent ends would tell of the data
+            raise ValueError(f"radius is {self.radius!r}; accepted are numbers below {largest:.6g} "
+                             f"= {SURE} r*, where the descent to a mean is sure to end; r* is half "
+                             f"the least of the injectivity radius and π/√κ of {self.space!r}, up "
+                             "to which the mean is the only one")
         return frechet_sensitivity(self.n, self.radius, self.space, self.tolerance)
 
     @property
@@ -224,7 +232,10 @@ class FrechetMean:
         """
         if self.space.flat:
             return self.space.mean(self.center, self.steps)
-        step = self.space.mean(self.center, self.steps, self.tolerance / 2)
+        # an isometry takes the origin to the centre and frame to frame: there no condition of the
+        # centre can keep the descent from its tolerance
+        start = self.center if self.space.origin is None else self.space.origin
+        step = self.space.mean(start, self.steps, self.tolerance / 2)
         if not np.linalg.norm(step) <= self.radius * (1 + MARGIN) + self.tolerance:
             raise ValueError("the descent to the mean has left the ball of the records")
         return step

@@ -569,7 +569,8 @@ class Sphere(_Round):
             index, length = first(bad), np.linalg.norm(finite(X, name), axis=-1)
             raise ValueError(f"{name}{at(index)} has length {length[index]:.6g}; accepted are unit "
                              "vectors")
-        return X if (off <= 8 * EPS).all() else X / np.sqrt(square)[..., None]
+        near = off <= 8 * EPS  # each by itself: no bit of a point depends on another
+        return X if near.all() else X / np.where(near, 1, np.sqrt(square))[..., None]
 
     def contains(self, X):
         """Which arrays are points of the space, booleans of shape `(...)`."""
