@@ -9,13 +9,11 @@ import numpy as np
 
 from ._checks import EPS, generator, integer, number, positive
 from .calibration import laplace_scale
-from .mechanisms import Mechanism
+from .mechanisms import LEAST, SAMPLE, Mechanism
 from .sampling import ball_steps, laplace_steps, laplace_threshold, metropolis, split_rhat
 from .spaces import log_sinhc
 
 EXACT = 4  # dimensions in which boxes are few enough
-LEAST = 1e-3  # share that an envelope accepts, at least
-SAMPLE = 2048  # proposals by which that is judged
 ENTRIES = 2**18  # records times points that are looked at together
 PROPOSALS = 32  # of the first round
 CHAINS, TUNING, LONGEST = 16, 40, 2**15  # at least so many chains, rounds to tune, steps at most

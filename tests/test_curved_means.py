@@ -519,6 +519,21 @@ def test_a_ball_for_the_domain_keeps_a_promise_for_which_there_is_no_law_on_the_
     assert space.dist(center, fitted.mean_) <= radius * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("space, radius, n", [
+    (Sphere(200), 1.2, 300), (KendallPlanar(30), 0.6, 100),
+])
+def test_a_law_on_a_ball_whose_draws_would_not_end_is_refused_for_all_data(space, radius, n):
+    """In many dimensions, records on the sphere of the ball once kept the sampler for ever."""
+    center = space.points(np.exp(1j * np.arange(30) ** 2) if space.dim == 56 else np.eye(201)[0])
+    edge = space.exp(center, radius * np.eye(space.dim)[0])
+    rng = np.random.default_rng(0)
+    for record in (edge, center):
+        with pytest.raises(ValueError, match="^the share of draws in the domain may be"):
+            PrivateFrechetMean(1.0, 0, radius, center, "laplace", space=space).fit(
+                np.tile(record, (n, 1)), rng=rng)
+    assert rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
+
+
 WRONG = [
     ({"space": Sphere(2), "center": None}, "^center is None; accepted is a point of Sphere"),
     ({"center": np.eye(3)}, r"^center has shape \(3, 3\); accepted is \(3,\)"),
