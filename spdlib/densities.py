@@ -420,12 +420,20 @@ def _ceilings(log_density, centers, halves, radius):
 
 
 def _residuals(query, v):
-    """Steps from the points to which `v`, shape (m, dim), leads to the records, (m, n, dim)."""
+    """Steps from the points to which `v`, shape (m, dim), leads to the records, (m, n, dim).
+
+    An isometry takes the space's origin, if it has one, to the centre, and frame to frame. There
+    rounding is not multiplied by the condition of the centre, and what is proved of residuals holds
+    for what is computed.
+    """
     space = query.space
     if space.flat:
         return query.steps - v[:, None]
-    y = space.exp(query.center, v)
-    return space._log(y[(slice(None), None)], query.points)
+    if space.origin is None:
+        start, points = query.center, query.points
+    else:
+        start, points = space.origin, space.exp(space.origin, query.steps)
+    return space._log(space.exp(start, v)[(slice(None), None)], points)
 
 
 def _length(v):

@@ -17,6 +17,7 @@ from spdlib.densities import (
     sample_by_boxes,
     sample_by_chains,
 )
+from spdlib.frechet import FrechetMean
 from spdlib.sampling import ball_steps, laplace_steps
 from spdlib.spaces import AffineInvariant, KendallPlanar, LogEuclidean, Sphere
 
@@ -199,6 +200,19 @@ def test_the_envelope_closes_upon_the_density():
         for made in (KNormGradient.of(data, 5.0), TruncatedLoss.of(data, 5.0, clip=0.3 * widest)):
             loose = made.log_density(data, v, np.full(50, 1e-7)) - made.log_density(data, v)
             assert loose.max() < 1e-4
+
+
+def test_the_densities_about_a_centre_of_any_condition_are_those_about_the_identity():
+    """Residuals that rounding had made as long as it liked broke the promise by a factor of 2."""
+    space, radius, rng = AffineInvariant(2), 1e-3, np.random.default_rng(0)
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    center = turn * [1e-7, 1e7] @ turn.T
+    there = FrechetMean(space.exp(center, in_ball(5, 3, radius, rng)), center, radius, space)
+    here = FrechetMean(space.exp(np.eye(2), there.steps), None, radius, space)
+    v = in_ball(50, 3, radius, rng)
+    for made in (KNormGradient.of(there, 1.0), TruncatedLoss.of(there, 1.0, clip=radius)):
+        one, other = (made.log_density(about, v) for about in (there, here))
+        np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 @pytest.mark.slow
