@@ -207,10 +207,10 @@ class FrechetMean:
         """
         X, invalid = self._X, np.zeros(self.n, bool)
         if self._on_invalid == "center":  # none is left out: a batch is computed by its size
+            X = X.copy()  # in one layout: a sum in another order is another sum
             invalid = ~self.space.contains(X)
             if invalid.all():
                 return np.zeros((self.n, self.space.dim))
-            X = X.copy()
             X[invalid] = X[~invalid][0]
         if self.space.flat:
             y = self.space.log(self.center, X)

@@ -440,6 +440,18 @@ def test_no_bit_of_a_point_of_the_sphere_depends_on_another(record):
         assert np.array_equal(one, other)
 
 
+@pytest.mark.parametrize("layout", [
+    np.asfortranarray, lambda X: np.repeat(X, 2, axis=1)[:, ::2], lambda X: X[:, ::-1],
+])
+def test_a_record_hardly_a_point_is_one_or_none_in_every_layout(layout):
+    """A vector as long as is just accepted: its square, summed in another order, is longer."""
+    X = np.random.default_rng(0).standard_normal((2000, 4))
+    X *= math.sqrt(1 + 2e-6) / norm(X)[:, None]
+    for records in np.split(X, 50):
+        steps = FrechetMean(layout(records), np.eye(4)[0], 0.5, Sphere(3), "center").steps
+        assert norm(steps).max() <= 0.5
+
+
 # the release
 
 KINDS = [*MECHANISMS, *DENSITIES]
