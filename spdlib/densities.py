@@ -302,7 +302,7 @@ class TruncatedLoss(DensityMechanism):
         residuals = _residuals(query, v)
         distance, b, reach = _length(residuals), self.clip, reach[:, None]
         if not reach.any():
-            return -(np.minimum(distance / b, 1) ** 2).sum(axis=-1) / self.scale
+            return -((np.minimum(distance, b) / b) ** 2).sum(axis=-1) / self.scale
         # a record that is felt everywhere has a smooth loss, in whose sum the slopes cancel
         smooth = distance + reach < min(b, query.space.injectivity_radius)
         bend = np.where(smooth, _hessian(query.space, distance + reach)[0], 0).sum(axis=-1)
@@ -310,8 +310,8 @@ class TruncatedLoss(DensityMechanism):
         t = reach[:, 0]
         t = np.where(bend * t > slope, slope / np.where(bend > 0, bend, 1), t)
         least = (np.where(smooth, distance, 0) ** 2).sum(axis=-1) + bend * t**2 - 2 * slope * t
-        others = np.minimum(np.maximum(distance - reach, 0) / b, 1) ** 2
-        return -(np.maximum(least, 0) / b**2 + (others * ~smooth).sum(axis=-1)) / self.scale
+        others = (np.clip(distance - reach, 0, b) / b) ** 2
+        return -(np.maximum(least, 0) / b / b + (others * ~smooth).sum(axis=-1)) / self.scale
 
 
 def gradient_sensitivity(n, radius, space, clip, domain):

@@ -201,7 +201,8 @@ class RiemannianLaplace(Mechanism):
     It is sampled exactly. Its log density falls by `1 / scale` per unit of distance. On a whole
     homogeneous space the constant of the density is the same for every footpoint, because an
     isometry takes one to the other, and `scale = sensitivity / epsilon` is enough. On a ball the
-    constant depends on the footpoint, and the scale is twice as large.
+    constant depends on the footpoint, and the scale is twice as large; in many dimensions the
+    sampler would not end there, and `answer` and `release` say so before they draw.
 
     Parameters
     ----------

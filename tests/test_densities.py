@@ -310,6 +310,14 @@ def test_extreme_data_and_parameters_are_sampled_on_any_domain(steps, clip, epsi
         assert (np.linalg.norm(draws, axis=-1) <= domain).all()
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("clip, as_for", [(1e-320, 1e-12), (1e-170, 1e-12), (1e170, 1e12)])
+def test_a_clip_whose_square_is_no_float_is_one_that_feels_nobody_or_bends_nothing(clip, as_for):
+    data = query(Sphere(2), POLE, in_ball(200, 2, 0.3, np.random.default_rng(0)), 0.4)
+    one, other = (TruncatedLoss.of(data, 1.0, clip=b).answer(data, 0, 20) for b in (clip, as_for))
+    np.testing.assert_allclose(one, other, atol=1e-12)
+
+
 def test_a_seed_repeats_the_answer_and_no_size_is_one_answer():
     data = query(Sphere(2), POLE, in_ball(5, 2, 0.4, np.random.default_rng(0)), 0.4)
     made = TruncatedLoss.of(data, 1.0, clip=0.4)
