@@ -9,13 +9,11 @@ import numpy as np
 
 from ._checks import EPS, generator, integer, number, positive
 from .calibration import laplace_scale
-from .mechanisms import Mechanism
+from .mechanisms import LEAST, SAMPLE, Mechanism
 from .sampling import ball_steps, laplace_steps, laplace_threshold, metropolis, split_rhat
 from .spaces import log_sinhc
 
 EXACT = 4  # dimensions in which boxes are few enough
-LEAST = 1e-3  # share that an envelope accepts, at least
-SAMPLE = 2048  # proposals by which that is judged
 ENTRIES = 2**18  # records times points that are looked at together
 PROPOSALS = 32  # of the first round
 CHAINS, TUNING, LONGEST = 16, 40, 2**15  # at least so many chains, rounds to tune, steps at most
@@ -305,7 +303,7 @@ class TruncatedLoss(DensityMechanism):
         residuals = _residuals(query, v)
         distance, b, reach = _length(residuals), self.clip, reach[:, None]
         if not reach.any():
-            return -(np.minimum(distance / b, 1) ** 2).sum(axis=-1) / self.scale
+            return -((np.minimum(distance, b) / b) ** 2).sum(axis=-1) / self.scale
         # a record that is felt everywhere has a smooth loss, in whose sum the slopes cancel
         smooth = distance + reach < min(b, query.space.injectivity_radius)
         bend = np.where(smooth, _hessian(query.space, distance + reach)[0], 0).sum(axis=-1)
@@ -313,8 +311,8 @@ class TruncatedLoss(DensityMechanism):
         t = reach[:, 0]
         t = np.where(bend * t > slope, slope / np.where(bend > 0, bend, 1), t)
         least = (np.where(smooth, distance, 0) ** 2).sum(axis=-1) + bend * t**2 - 2 * slope * t
-        others = np.minimum(np.maximum(distance - reach, 0) / b, 1) ** 2
-        return -(np.maximum(least, 0) / b**2 + (others * ~smooth).sum(axis=-1)) / self.scale
+        others = (np.clip(distance - reach, 0, b) / b) ** 2
+        return -(np.maximum(least, 0) / b / b + (others * ~smooth).sum(axis=-1)) / self.scale
 
 
 def gradient_sensitivity(n, radius, space, clip, domain):
@@ -427,7 +425,12 @@ def _ceilings(log_density, centers, halves, radius):
 
 
 def _residuals(query, v):
-    """Steps from the points to which `v`, shape (m, dim), leads to the records, (m, n, dim)."""
+    """Steps from the points to which `v`, shape (m, dim), leads to the records, (m, n, dim).
+
+    An isometry takes the space's origin, if it has one, to the centre, and frame to frame. There
+    rounding is not multiplied by the condition of the centre, and what is proved of residuals holds
+    for what is computed.
+    """
     space = query.space
     if space.flat:
         return query.steps - v[:, None]

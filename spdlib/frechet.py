@@ -24,6 +24,7 @@ POLICIES = "raise", "center"
 STATISTICS = "frechet", "tangent"
 MARGIN = 1e-4  # share of the radius by which a mean that is found numerically may miss the ball
 WIDEST = 20.0  # logarithm of what curvature may make of a rounding error
+SURE = 0.99  # share of r* from which on a descent to the mean may take too many steps
 
 
 def frechet_sensitivity(n, radius, space=None, tolerance=0):
@@ -85,6 +86,7 @@ def frechet_mean(X, space, tolerance=None):
         y = space.coordinates(X)
         return space.point(y.sum(axis=-2) / y.shape[-2])
     tolerance = positive(1e-10 * _unit_of(space) if tolerance is None else tolerance, "tolerance")
+    X = space.points(X, "X")
     M = X[(..., 0, *tail)]
     step = space.mean(M, space.log(M[(..., None, *tail)], X), tolerance)
     mean, reach = space.exp(M, step), _largest_radius(space)
@@ -155,7 +157,7 @@ class FrechetMean:
         It is public: a function of the space and the radius.
     sensitivity : float
         How far the mean moves at most when one record is replaced by any other. ValueError where
-        the ball is too large for a mean that is the only one.
+        the ball is too large for a mean that is the only one, and that a descent is sure to reach.
     chart_sensitivity : float
         How far its coordinates in the chart at the centre move. They are stretched by
         radius √κ / sin(radius √κ) at most where the curvature is ≤ κ, κ > 0, else not at all.
@@ -183,6 +185,12 @@ class FrechetMean:
 
     @property
     def sensitivity(self):
+        largest = SURE * _largest_radius(self.space)
+        if not self.radius < largest:  # whether a descent ends would tell of the data
+            raise ValueError(f"radius is {self.radius!r}; accepted are numbers below {largest:.6g} "
+                             f"= {SURE} r*, where the descent to a mean is sure to end; r* is half "
+                             f"the least of the injectivity radius and π/√κ of {self.space!r}, up "
+                             "to which the mean is the only one")
         return frechet_sensitivity(self.n, self.radius, self.space, self.tolerance)
 
     @property
@@ -202,10 +210,10 @@ class FrechetMean:
         """
         X, invalid = self._X, np.zeros(self.n, bool)
         if self._on_invalid == "center":  # none is left out: a batch is computed by its size
+            X = X.copy()  # in one layout: a sum in another order is another sum
             invalid = ~self.space.contains(X)
             if invalid.all():
                 return np.zeros((self.n, self.space.dim))
-            X = X.copy()
             X[invalid] = X[~invalid][0]
         if self.space.flat:
             y = self.space.log(self.center, X)

@@ -24,6 +24,8 @@ from .calibration import (
 from .sampling import ball_steps, laplace_steps, laplace_threshold, radial_law, sample_laplace
 from .spaces import LogEuclidean
 
+LEAST = 1e-3  # share that an envelope accepts, at least
+SAMPLE = 2048  # proposals by which that is judged
 SIGMA = {"analytic": sigma_analytic, "classical": sigma_classical}
 
 
@@ -65,6 +67,8 @@ class Mechanism:
         ValueError where `y` is not finite.
         """
         y, rng = finite(y, "y"), generator(rng)
+        if y.ndim == 0:
+            raise ValueError("y has shape (); accepted is (..., d)")
         return y + self._noise((*_batch(size), *y.shape), rng)
 
     def release(self, M, rng=None, size=None, space=None):
@@ -197,7 +201,8 @@ class RiemannianLaplace(Mechanism):
     It is sampled exactly. Its log density falls by `1 / scale` per unit of distance. On a whole
     homogeneous space the constant of the density is the same for every footpoint, because an
     isometry takes one to the other, and `scale = sensitivity / epsilon` is enough. On a ball the
-    constant depends on the footpoint, and the scale is twice as large.
+    constant depends on the footpoint, and the scale is twice as large; in many dimensions the
+    sampler would not end there, and `answer` and `release` say so before they draw.
 
     Parameters
     ----------
@@ -326,7 +331,7 @@ class RiemannianLaplace(Mechanism):
             center = space.alike(center)
             M = space.exp(center, ways)
         steps, left = np.empty((len(M), space.dim)), np.arange(len(M))
-        ball_steps(space, radius, 0)  # refuses what cannot be drawn while nothing is
+        self._refuse_what_would_not_end(center)
         while left.size:  # by turns from the law about M and from the uniform one on the ball
             v = laplace_steps(space, self.scale, len(left), rng, within=2 * radius)
             kept = np.linalg.norm(space.chart(center, ways[left], v), axis=-1) <= radius
@@ -337,6 +342,24 @@ class RiemannianLaplace(Mechanism):
             steps[left[kept]] = _toward(space, M[left[kept]], Y[kept])
             left = left[~kept]
         return steps.reshape(*batch, space.dim)
+
+    def _refuse_what_would_not_end(self, center):
+        """ValueError where too few turns would end at a point on the sphere of the ball, the worst.
+
+        The ball is that about `center`. By the public parameters and numbers of its own: in many dimensions most of a law about a
+        point there is outside of the ball, and most of the ball far from the point.
+        """
+        space, rng, edge = self.space, np.random.default_rng(0), np.zeros(self.space.dim)
+        edge[0] = self.domain[1]
+        v = laplace_steps(space, self.scale, SAMPLE, rng, within=2 * edge[0])
+        inside = np.linalg.norm(space.chart(center, edge, v), axis=-1) <= edge[0]
+        Y = space.exp(center, ball_steps(space, edge[0], SAMPLE, rng))
+        share = (inside + np.exp(-space.dist(space.exp(center, edge), Y) / self.scale)).mean()
+        if share < LEAST:
+            raise ValueError(f"the share of draws in the domain may be {share:.1g} for the scale "
+                             f"{self.scale:.6g} within {edge[0]:.6g} on {space!r}; accepted are "
+                             f"shares from {LEAST:g}, which smaller dimensions have, and laws on "
+                             "the whole space do without")
 
     def _noise(self, shape, rng):
         if not (self.space is None or self.space.flat) or self.domain is not None:

@@ -99,6 +99,8 @@ def test_what_need_not_be_the_mean_is_not_returned():
     equator = np.array([[1.0, 0, 0], [-0.5, 0.75**0.5, 0], [-0.5, -(0.75**0.5), 0]])
     with pytest.raises(ValueError, match="accepted are points within 1.5708"):
         frechet_mean(equator, Sphere(2))
+    with pytest.raises(ValueError, match=r"^X\[0, 2\] is nan"):
+        frechet_mean(np.array([[0.0, 0, np.nan], [0, 0, 1]]), Sphere(2))
     with pytest.raises(ValueError, match=r"X\[1\] is a cut point"):
         frechet_mean(np.array([[0.0, 0, 1], [0, 0, -1]]), Sphere(2))
     with pytest.raises(ValueError, match=r"accepted is \(..., n, 3\), n ≥ 1"):
@@ -416,6 +418,55 @@ def test_noise_in_the_chart_has_the_scale_of_the_sensitivity_there(name, make):
         mechanism.answer(FrechetMean(X[:29], center, radius, space), 4)
 
 
+@pytest.mark.parametrize("space", [Sphere(2), Sphere(3, 1e12), KendallPlanar(4)])
+def test_no_data_keep_the_descent_from_the_mean_up_to_the_largest_radius_that_is_accepted(space):
+    """Records at two opposite places of the sphere of the ball, nearly: the Hessian almost goes."""
+    planar = isinstance(space, KendallPlanar)
+    center = space.points(SHAPE if planar else np.eye(space.dim + 1)[0])
+    largest = space.injectivity_radius / 2
+    y, rng = np.zeros((3, space.dim)), np.random.default_rng(0)
+    y[:, 0] = 1, 1, -1
+    y += 1e-3 * rng.standard_normal(y.shape)
+    X = space.exp(center, largest * y / norm(y)[:, None])
+    query = FrechetMean(X, center, 0.9899 * largest, space)
+    assert query.sensitivity > 0 and norm(query.step) <= query.radius
+    with pytest.raises(ValueError, match=r"= 0.99 r\*, where the descent"):
+        _ = FrechetMean(X, center, 0.991 * largest, space).sensitivity
+
+
+@pytest.mark.parametrize("radius", [1e-6, 0.5, 7.0])
+def test_no_centre_keeps_the_descent_from_the_mean(radius):
+    """Not even one whose condition is that of the worst matrix that float64 can tell."""
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
+    center = turn * [1e-7, 1.0, 1e7] @ turn.T
+    space, center = AffineInvariant(3), (center + center.T) / 2
+    X = random_spd(20, 3, 3.0, rng=0)
+    assert norm(FrechetMean(X, center, radius, space, "center").step) <= radius
+
+
+@pytest.mark.parametrize("record", [[0.0, 0.0, 1 + 5e-7], [0.0, 0.0, -1.0], [np.nan, 0, 0]])
+def test_no_bit_of_a_point_of_the_sphere_depends_on_another(record):
+    rng = np.random.default_rng(0)
+    center = np.array([0.0, 0.0, 1.0])
+    for _ in range(100):
+        X = Sphere(2).exp(center, rng.standard_normal((2, 2)) / 5)
+        Y = np.stack([X[0], record])
+        one, other = (FrechetMean(Z, center, 0.5, Sphere(2), "center").points[0] for Z in (X, Y))
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("layout", [
+    np.asfortranarray, lambda X: np.repeat(X, 2, axis=1)[:, ::2], lambda X: X[:, ::-1],
+])
+def test_a_record_hardly_a_point_is_one_or_none_in_every_layout(layout):
+    """A vector as long as is just accepted: its square, summed in another order, is longer."""
+    X = np.random.default_rng(0).standard_normal((2000, 4))
+    X *= math.sqrt(1 + 2e-6) / norm(X)[:, None]
+    for records in np.split(X, 50):
+        steps = FrechetMean(layout(records), np.eye(4)[0], 0.5, Sphere(3), "center").steps
+        assert norm(steps).max() <= 0.5
+
+
 # the release
 
 KINDS = [*MECHANISMS, *DENSITIES]
@@ -495,12 +546,27 @@ def test_a_ball_for_the_domain_keeps_a_promise_for_which_there_is_no_law_on_the_
     assert space.dist(center, fitted.mean_) <= radius * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("space, radius, n", [
+    (Sphere(200), 1.2, 300), (KendallPlanar(30), 0.6, 100),
+])
+def test_a_law_on_a_ball_whose_draws_would_not_end_is_refused_for_all_data(space, radius, n):
+    """In many dimensions, records on the sphere of the ball once kept the sampler for ever."""
+    center = space.points(np.exp(1j * np.arange(30) ** 2) if space.dim == 56 else np.eye(201)[0])
+    edge = space.exp(center, radius * np.eye(space.dim)[0])
+    rng = np.random.default_rng(0)
+    for record in (edge, center):
+        with pytest.raises(ValueError, match="^the share of draws in the domain may be"):
+            PrivateFrechetMean(1.0, 0, radius, center, "laplace", space=space).fit(
+                np.tile(record, (n, 1)), rng=rng)
+    assert rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
+
+
 WRONG = [
     ({"space": Sphere(2), "center": None}, "^center is None; accepted is a point of Sphere"),
     ({"center": np.eye(3)}, r"^center has shape \(3, 3\); accepted is \(3,\)"),
     ({"center": np.ones(3)}, "^center has length 1.732"),
     ({"center": np.full(3, np.nan)}, r"^center\[0\] is nan"),
-    ({"radius": 1.6}, r"^radius is 1.6; accepted are numbers below 1.5704\d* = r\*"),
+    ({"radius": 1.6}, r"^radius is 1.6; accepted are numbers below 1.55509 = 0.99 r\*"),
     ({"radius": 3.2}, "^radius is 3.2; accepted are numbers from 1e-06 to below 3.14159"),
     ({"radius": 3.2, "statistic": "tangent"}, "^radius is 3.2; accepted are numbers below 3.14159"),
     ({"radius": 1e-9}, "^radius is 1e-09; accepted are numbers from 1e-06"),

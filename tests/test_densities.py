@@ -17,6 +17,7 @@ from spdlib.densities import (
     sample_by_boxes,
     sample_by_chains,
 )
+from spdlib.frechet import FrechetMean
 from spdlib.sampling import ball_steps, laplace_steps
 from spdlib.spaces import AffineInvariant, KendallPlanar, LogEuclidean, Sphere
 
@@ -201,6 +202,19 @@ def test_the_envelope_closes_upon_the_density():
             assert loose.max() < 1e-4
 
 
+def test_the_densities_about_a_centre_of_any_condition_are_those_about_the_identity():
+    """Residuals that rounding had made as long as it liked broke the promise by a factor of 2."""
+    space, radius, rng = AffineInvariant(2), 1e-3, np.random.default_rng(0)
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    center = turn * [1e-7, 1e7] @ turn.T
+    there = FrechetMean(space.exp(center, in_ball(5, 3, radius, rng)), center, radius, space)
+    here = FrechetMean(space.exp(np.eye(2), there.steps), None, radius, space)
+    v = in_ball(50, 3, radius, rng)
+    for made in (KNormGradient.of(there, 1.0), TruncatedLoss.of(there, 1.0, clip=radius)):
+        one, other = (made.log_density(about, v) for about in (there, here))
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("domain", [math.pi / 8, math.pi / 2, math.pi])
 @pytest.mark.parametrize("clip", [None, math.pi / 16, 1e-4])
@@ -309,6 +323,14 @@ def test_extreme_data_and_parameters_are_sampled_on_any_domain(steps, clip, epsi
         draws = made.answer(data, 0, (3, 2))
         assert draws.shape == (3, 2, 2)
         assert (np.linalg.norm(draws, axis=-1) <= domain).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("clip, as_for", [(1e-320, 1e-12), (1e-170, 1e-12), (1e170, 1e12)])
+def test_a_clip_whose_square_is_no_float_is_one_that_feels_nobody_or_bends_nothing(clip, as_for):
+    data = query(Sphere(2), POLE, in_ball(200, 2, 0.3, np.random.default_rng(0)), 0.4)
+    one, other = (TruncatedLoss.of(data, 1.0, clip=b).answer(data, 0, 20) for b in (clip, as_for))
+    np.testing.assert_allclose(one, other, atol=1e-12)
 
 
 def test_a_seed_repeats_the_answer_and_no_size_is_one_answer():

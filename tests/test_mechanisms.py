@@ -188,3 +188,13 @@ def test_a_mechanism_of_one_dimension_knows_no_other():
     for asked in (lambda: MECHANISMS["l2"].error(3), lambda: MECHANISMS["l2"].delta(0.5, 3)):
         with pytest.raises(ValueError, match="^d is 3; accepted is 6, the mechanism's own"):
             asked()
+
+
+@pytest.mark.parametrize("mechanism",
+                         [TangentGaussian(1.0, 1.0, 1e-6), RiemannianLaplace(1.0, 1.0)],
+                         ids=repr)
+def test_a_single_number_is_no_vector_of_coordinates(mechanism):
+    """Several draws for one would be the entries of one draw in as many dimensions."""
+    for size in (None, 4):
+        with pytest.raises(ValueError, match=r"^y has shape \(\); accepted is \(..., d\)"):
+            mechanism.perturb(1.0, 0, size)
