@@ -354,7 +354,7 @@ class _Curved(_Space):
         return self._blocks(self._far, (X, Y), tails, np.empty(()))
 
     def _blocks(self, function, arrays, tails, made):
-        size = max(2**15 // math.prod(self.shape), 1) if self.threads else math.inf
+        size = max(2**16 // math.prod(self.shape), 1) if self.threads else math.inf
         return by_blocks(function, arrays, tails, made, size, self.threads)
 
     def _among(self, M):
@@ -484,15 +484,18 @@ class _Round(_Curved):
         M, = self._inside(M)
         length = _size(v)
         angle = self._angle(length)
-        X = self._raise(M, v * (np.sin(angle) / np.where(length > 0, length, 1)))
+        X = self._raise(M, v)
+        X *= np.sin(angle) / np.where(length > 0, length, 1)
         X += np.cos(angle) * M
         return components_last(self._landmarks(X))
 
     def _far(self, X, Y):
         """From the chords, which are exact near 0 and near π."""
         X, Y = self._inside(*components_first(X, Y))
-        Y = self._turned(X, Y)
-        return 2 / math.sqrt(self._kappa) * np.arctan2(_size(Y - X), _size(Y + X))
+        chord = self._turned(X, Y) - X
+        near = _size(chord)
+        chord += 2 * X
+        return 2 / math.sqrt(self._kappa) * np.arctan2(near, _size(chord))
 
     def _carry(self, M, v, w):
         """What lies across the geodesic stays as it is, what lies along it turns with it."""
@@ -521,13 +524,19 @@ class _Round(_Curved):
     def _lower(self, M, W, along):
         """The coordinates of what of the vectors `W` is across `M`; `along` are their products."""
         phase, size = _phase(M[0])
-        return W[1:] - M[1:] * ((along + np.conj(phase) * W[0]) / (1 + size))
+        lowered = M[1:] * ((along + np.conj(phase) * W[0]) / (-1 - size))
+        lowered += W[1:]
+        return lowered
 
     def _raise(self, M, v):
         """The tangent vectors at `M` with coordinates `v`."""
         phase, size = _phase(M[0])
-        share = _inner(M[1:], v) / (1 + size)
-        return np.concatenate([-((M[0] + phase) * share)[None], v - M[1:] * share])
+        share = _inner(M[1:], v) / (-1 - size)
+        raised = np.empty((len(v) + 1, *share.shape), share.dtype)
+        raised[0] = (M[0] + phase) * share
+        np.multiply(M[1:], share, out=raised[1:])
+        raised[1:] += v
+        return raised
 
 
 class Sphere(_Round):
