@@ -13,11 +13,12 @@ import math
 import numpy as np
 
 from ._checks import EPS, array, at, complex_array, finite, first, integer, positive, real
-from ._parallel import CORES, by_blocks, components_first, components_last
+from ._parallel import by_blocks, components_first, components_last
 from .spd import (
     DIVIDES,
     LOG_MAX,
     LOG_MIN,
+    blocks,
     cholesky,
     congruent,
     eigenvalues,
@@ -245,7 +246,7 @@ class _Curved(_Space):
     """
 
     flat, homogeneous, origin = False, True, None
-    threads, numbers = 1, float
+    numbers = float
 
     def log(self, M, X):
         """Steps that lead from `M` to the points `X` on the shortest way, shape `(..., dim)`.
@@ -343,19 +344,20 @@ class _Curved(_Space):
 
     def _log(self, M, X):
         tails = 2 * (len(self.shape),)
-        return self._blocks(self._step, (M, X), tails, np.empty(self.dim))
+        return by_blocks(self._step, (M, X), tails, np.empty(self.dim), *self._block)
 
     def _exp(self, M, v):
-        tails = len(self.shape), 1
-        return self._blocks(self._end, (M, v), tails, np.empty(self.shape, self.numbers))
+        tails, made = (len(self.shape), 1), np.empty(self.shape, self.numbers)
+        return by_blocks(self._end, (M, v), tails, made, *self._block)
 
     def _dist(self, X, Y):
         tails = 2 * (len(self.shape),)
-        return self._blocks(self._far, (X, Y), tails, np.empty(()))
+        return by_blocks(self._far, (X, Y), tails, np.empty(()), *self._block)
 
-    def _blocks(self, function, arrays, tails, made):
-        size = max(2**16 // math.prod(self.shape), 1) if self.threads else math.inf
-        return by_blocks(function, arrays, tails, made, size, self.threads)
+    @property
+    def _block(self):
+        """Number of points in a block, and of threads that work on blocks."""
+        return max(2**16 // math.prod(self.shape), 1), 1
 
     def _among(self, M):
         """Points with an axis more, along which they meet many points or vectors."""
@@ -388,13 +390,12 @@ class AffineInvariant(_Matrices, _Curved):
     injectivity_radius = math.inf
 
     @property
-    def threads(self):
-        """Threads for the blocks; for small matrices they cost, large ones have their own."""
-        return None if self.k >= DIVIDES else CORES if self.k > 3 else 1
-
-    @property
     def curvature(self):
         return (-0.5, 0.0) if self.k > 1 else (0.0, 0.0)
+
+    @property
+    def _block(self):
+        return (math.inf, 1) if self.k >= DIVIDES else blocks(self.k)  # large ones have their own
 
     def points(self, X, name="X"):
         """`X` as float64 SPD matrices; ValueError where one is none."""

@@ -371,11 +371,16 @@ def relative_distance(M, X):
 
 
 def _seen_from(M, X):
-    """L⁻¹X L⁻ᵀ with M = L Lᵀ; what float64 does not hold is infinite or NaN."""
+    """L⁻¹X L⁻ᵀ with M = L Lᵀ; what float64 does not hold is infinite or NaN.
+
+    Above the diagonal, where LAPACK does not look, a large one may be off by its rounding.
+    """
     with np.errstate(all="ignore"):
         A = inverse_triangular(cholesky(M))
-        if A.shape[-1] != 2:
+        if A.shape[-1] == 3:
             return congruent(A, X)
+        if A.shape[-1] != 2:
+            return A @ X @ A.swapaxes(-2, -1)
         p, q, r, off = A[..., 0, 0], A[..., 1, 0], A[..., 1, 1], X[..., 0, 1]
         W, below = np.empty(np.broadcast_shapes(A.shape, X.shape)), q * X[..., 0, 0] + r * off
         W[..., 0, 0] = p * p * X[..., 0, 0]
@@ -609,7 +614,7 @@ def _spectral(function, A):
             low[block], high[block] = eigenvalues.min(axis=-1), eigenvalues.max(axis=-1)
             result[block] = _compose(function(eigenvalues), V)
 
-    size, threads = _block(k)
+    size, threads = blocks(k)
     with _calm_blas(len(A), k):
         blockwise(compute, len(A), size, threads)
     return result.reshape(batch + (k, k)), low.reshape(batch), high.reshape(batch)
@@ -625,7 +630,7 @@ def _calm_blas(n, k):
     return one_blas_thread() if costly else contextlib.nullcontext()
 
 
-def _block(k):
+def blocks(k):
     """Number of matrices in a block, which stays in the cache, and number of threads.
 
     On matrices of size 2 or 3 threads would spend their time waiting for the interpreter's lock.
@@ -751,8 +756,8 @@ def _asymmetry(A):
 def _exactly_symmetric(A):
     """Whether all matrices are symmetric to the last bit and finite; huge ones may not pass."""
     A = A.reshape((-1,) + A.shape[-2:])
-    size, _ = _block(A.shape[-1])
-    blocks = (A[start:start + size] for start in range(0, len(A), size))
+    size, _ = blocks(A.shape[-1])
+    parts = (A[start:start + size] for start in range(0, len(A), size))
     with np.errstate(over="ignore", invalid="ignore"):
-        return all(np.isfinite(block.sum()) and (block == block.swapaxes(1, 2)).all()
-                   for block in blocks)
+        return all(np.isfinite(part.sum()) and (part == part.swapaxes(1, 2)).all()
+                   for part in parts)
