@@ -357,7 +357,7 @@ class _Curved(_Space):
     @property
     def _block(self):
         """Number of points in a block, and of threads that work on blocks."""
-        return max(2**16 // math.prod(self.shape), 1), 1
+        return max(2**16 // (self.dim + 1), 1), 1
 
     def _among(self, M):
         """Points with an axis more, along which they meet many points or vectors."""

@@ -158,9 +158,12 @@ def vecd(S):
 
 def upper(S):
     """`vecd` of matrices that are known to be symmetric."""
-    rows, columns = _above_diagonal(S.shape[-1])
-    diagonal = np.diagonal(S, axis1=-2, axis2=-1)
-    return np.concatenate([diagonal, math.sqrt(2) * S[..., rows, columns]], axis=-1)
+    k = S.shape[-1]
+    rows, columns = _above_diagonal(k)
+    y = np.empty(S.shape[:-2] + (k * (k + 1) // 2,))
+    y[..., :k] = np.diagonal(S, axis1=-2, axis2=-1)
+    np.multiply(S[..., rows, columns], math.sqrt(2), out=y[..., k:])
+    return y
 
 
 def invvecd(y):
@@ -288,7 +291,7 @@ def function_of(function, A):
         below, above = function(low) / 2, function(high) / 2
         middle, slope = above + below, (above - below) / np.maximum(radius, FAINT)
         half *= slope
-        F = np.empty(A.shape)
+        F = _empty(A.shape)
         F[..., 0, 0], F[..., 1, 1] = middle + half, middle - half
         F[..., 0, 1] = F[..., 1, 0] = slope * off
     return F, low, high
@@ -309,10 +312,15 @@ def product(A, B):
     K = range(A.shape[-1])
     if len(K) > 3:
         return A @ B
-    C = np.empty(np.broadcast_shapes(A.shape, B.shape))
+    C = _empty(np.broadcast_shapes(A.shape, B.shape))
     for i, j in itertools.product(K, K):
         C[..., i, j] = _dot(A[..., i, :], B[..., :, j])
     return C
+
+
+def _empty(shape):
+    """An empty batch of matrices, stored entry by entry, so that loops run over the batch."""
+    return np.moveaxis(np.empty(shape[-2:] + shape[:-2]), (0, 1), (-2, -1))
 
 
 def _by_transpose(B, A):
@@ -358,7 +366,8 @@ def relative_log(M, X):
 def relative_distance(M, X):
     """Norms of these logarithms, for which the eigenvalues alone are enough."""
     if M.shape[-1] <= 3:  # where the vectors cost nothing
-        return np.linalg.norm(upper(relative_log(M, X)), axis=-1)
+        v = upper(relative_log(M, X))
+        return np.sqrt(np.einsum("...i,...i->...", v, v))
     W = _seen_from(M, X)
     spectrum = eigenvalues(np.where(np.isfinite(W), W, 0))
     beyond = ~(spectrum.min(axis=-1) > np.maximum(WIDE * spectrum.max(axis=-1), FAINT))
@@ -382,7 +391,7 @@ def _seen_from(M, X):
         if A.shape[-1] != 2:
             return A @ X @ A.swapaxes(-2, -1)
         p, q, r, off = A[..., 0, 0], A[..., 1, 0], A[..., 1, 1], X[..., 0, 1]
-        W, below = np.empty(np.broadcast_shapes(A.shape, X.shape)), q * X[..., 0, 0] + r * off
+        W, below = _empty(np.broadcast_shapes(A.shape, X.shape)), q * X[..., 0, 0] + r * off
         W[..., 0, 0] = p * p * X[..., 0, 0]
         W[..., 0, 1] = W[..., 1, 0] = p * below
         W[..., 1, 1] = q * below + r * (q * off + r * X[..., 1, 1])
