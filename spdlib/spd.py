@@ -232,7 +232,7 @@ def positive_definite(X, name):
     """
     X = array(X, name)
     A, eps = _symmetric(X, name), rounding(X)
-    k, trace = A.shape[-1], np.trace(A, axis1=-2, axis2=-1)
+    k, trace = A.shape[-1], np.einsum("...ii->...", A)
     unsure = ~((_least_eigenvalue(A, trace) > max(1e-10, 4 * k * eps) * trace) & (trace > 0))
     if unsure.any():
         low, high = np.ones(trace.shape), np.ones(trace.shape)
@@ -292,7 +292,8 @@ def function_of(function, A):
         middle, slope = above + below, (above - below) / np.maximum(radius, FAINT)
         half *= slope
         F = _empty(A.shape)
-        F[..., 0, 0], F[..., 1, 1] = middle + half, middle - half
+        np.add(middle, half, out=F[..., 0, 0])
+        np.subtract(middle, half, out=F[..., 1, 1])
         F[..., 0, 1] = F[..., 1, 0] = slope * off
     return F, low, high
 
@@ -708,13 +709,8 @@ def _turn(x, y, c, s):
 
 def _compose(eigenvalues, V):
     """`V diag(eigenvalues) Vᵀ`, symmetric to the last bit."""
-    k = V.shape[-1]
-    if k <= 3:  # entry by entry, as `_jacobi` stores them
-        A = np.empty(V.shape)
-        for i, j in itertools.combinations_with_replacement(range(k), 2):
-            A[..., i, j] = A[..., j, i] = sum(
-                eigenvalues[..., p] * V[..., i, p] * V[..., j, p] for p in range(k))
-        return A
+    if V.shape[-1] <= 3:
+        return _by_transpose(V * eigenvalues[..., None, :], V)
     half = (V * (eigenvalues / 2)[..., None, :]) @ V.swapaxes(-2, -1)  # else sums could overflow
     return half + half.swapaxes(-2, -1)
 
