@@ -12,6 +12,7 @@ import numpy as np
 CORES = os.cpu_count() or 1
 SHORT = 16  # an axis along which no loop should run
 _ALONE = threading.RLock()
+np.empty(2**20)  # freed at once: from then on glibc keeps as much for the arrays of a next block
 
 
 def blockwise(function, n, size, threads):

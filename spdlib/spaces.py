@@ -304,7 +304,7 @@ class _Curved(_Space):
         tolerance = positive(tolerance, "tolerance")
         if y.ndim < 2 or y.shape[-2] == 0:
             raise ValueError(f"y has shape {y.shape}; accepted is (..., n, {self.dim}) with n ≥ 1")
-        flat = np.einsum("...nd->...d", y) / y.shape[-2]  # the step to the mean, were the space flat
+        flat = np.einsum("...nd->...d", y) / y.shape[-2]  # to the mean, were the space flat
         start, X = self._exp(M, flat), self._reached(self._exp(self._among(M), y))
         x, before = start.reshape(-1, *self.shape), self._carry(M, flat, flat)
         X, before = X.reshape(-1, y.shape[-2], *self.shape), before.reshape(-1, self.dim)

@@ -285,15 +285,17 @@ def function_of(function, A):
         return _spectral(function, A)
     with np.errstate(all="ignore"):  # what has no function value is the caller's to refuse
         first, second, off = A[..., 0, 0] / 2, A[..., 1, 1] / 2, A[..., 0, 1]
-        middle, half = first + second, first - second
+        half = first - second
+        first += second
         radius = np.sqrt(half * half + off * off)
-        low, high = middle - radius, middle + radius
+        low, high = first - radius, first + radius
         below, above = function(low) / 2, function(high) / 2
-        middle, slope = above + below, (above - below) / np.maximum(radius, FAINT)
+        slope = (above - below) / np.maximum(radius, FAINT)
+        above += below
         half *= slope
         F = _empty(A.shape)
-        np.add(middle, half, out=F[..., 0, 0])
-        np.subtract(middle, half, out=F[..., 1, 1])
+        np.add(above, half, out=F[..., 0, 0])
+        np.subtract(above, half, out=F[..., 1, 1])
         F[..., 0, 1] = F[..., 1, 0] = slope * off
     return F, low, high
 
