@@ -243,6 +243,7 @@ class _Curved(_Space):
 
     The maps take checked points, in blocks that stay in the cache: `_step`, which is total (at a
     cut point it takes one of the shortest geodesics), `_end`, `_far`, `_carry` and `_ambient`.
+    `_block` says how many points are in a block, and how many threads work on blocks.
     """
 
     flat, homogeneous, origin = False, True, None
@@ -354,11 +355,6 @@ class _Curved(_Space):
         tails = 2 * (len(self.shape),)
         return by_blocks(self._far, (X, Y), tails, np.empty(()), *self._block)
 
-    @property
-    def _block(self):
-        """Number of points in a block, and of threads that work on blocks."""
-        return max(2**16 // (self.dim + 1), 1), 1
-
     def _among(self, M):
         """Points with an axis more, along which they meet many points or vectors."""
         return M[(..., None) + len(self.shape) * (slice(None),)]
@@ -389,13 +385,10 @@ class AffineInvariant(_Matrices, _Curved):
 
     injectivity_radius = math.inf
 
-    @property
-    def curvature(self):
-        return (-0.5, 0.0) if self.k > 1 else (0.0, 0.0)
-
-    @property
-    def _block(self):
-        return (math.inf, 1) if self.k >= DIVIDES else blocks(self.k)  # large ones have their own
+    def __init__(self, k):
+        super().__init__(k)
+        self.curvature = (-0.5, 0.0) if self.k > 1 else (0.0, 0.0)
+        self._block = blocks(k) if k < DIVIDES else (math.inf, 1)  # large ones have their own
 
     def points(self, X, name="X"):
         """`X` as float64 SPD matrices; ValueError where one is none."""
@@ -469,6 +462,10 @@ class _Round(_Curved):
     vectors there into those with first entry 0: the others are their coordinates.
     """
 
+    @property
+    def _block(self):
+        return max(2**16 // (self.dim + 1), 1), 1
+
     def _step(self, M, X):
         M, X = self._inside(*components_first(M, X))
         chord = self._turned(M, X) - M
@@ -485,18 +482,15 @@ class _Round(_Curved):
         M, = self._inside(M)
         length = _size(v)
         angle = self._angle(length)
-        X = self._raise(M, v)
-        X *= np.sin(angle) / np.where(length > 0, length, 1)
+        X = self._raise(M, v * (np.sin(angle) / np.where(length > 0, length, 1)))
         X += np.cos(angle) * M
         return components_last(self._landmarks(X))
 
     def _far(self, X, Y):
         """From the chords, which are exact near 0 and near π."""
         X, Y = self._inside(*components_first(X, Y))
-        chord = self._turned(X, Y) - X
-        near = _size(chord)
-        chord += 2 * X
-        return 2 / math.sqrt(self._kappa) * np.arctan2(near, _size(chord))
+        Y = self._turned(X, Y)
+        return 2 / math.sqrt(self._kappa) * np.arctan2(_size(Y - X), _size(Y + X))
 
     def _carry(self, M, v, w):
         """What lies across the geodesic stays as it is, what lies along it turns with it."""
@@ -532,12 +526,8 @@ class _Round(_Curved):
     def _raise(self, M, v):
         """The tangent vectors at `M` with coordinates `v`."""
         phase, size = _phase(M[0])
-        share = _inner(M[1:], v) / (-1 - size)
-        raised = np.empty((len(v) + 1, *share.shape), share.dtype)
-        raised[0] = (M[0] + phase) * share
-        np.multiply(M[1:], share, out=raised[1:])
-        raised[1:] += v
-        return raised
+        share = _inner(M[1:], v) / (1 + size)
+        return np.concatenate([-((M[0] + phase) * share)[None], v - M[1:] * share])
 
 
 class Sphere(_Round):
@@ -714,9 +704,8 @@ def _inner(V, W):
 
 def _size(V):
     """Lengths of vectors whose components come first."""
-    if V.dtype.kind == "c":
-        return np.sqrt(sum(np.einsum("i...,i...->...", part, part) for part in (V.real, V.imag)))
-    return np.sqrt(np.einsum("i...,i...->...", V, V))
+    parts = (V.real, V.imag) if V.dtype.kind == "c" else (V,)
+    return np.sqrt(sum(np.einsum("i...,i...->...", part, part) for part in parts))
 
 
 def _phase(z):
