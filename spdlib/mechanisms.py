@@ -346,8 +346,8 @@ class RiemannianLaplace(Mechanism):
     def _refuse_what_would_not_end(self, center):
         """ValueError where too few turns would end at a point on the sphere of the ball, the worst.
 
-        The ball is that about `center`. By the public parameters and numbers of its own: in many dimensions most of a law about a
-        point there is outside of the ball, and most of the ball far from the point.
+        The ball is that about `center`. By the public parameters and numbers of its own: in many
+        dimensions most of a law about a point there is outside, and most of the ball far from it.
         """
         space, rng, edge = self.space, np.random.default_rng(0), np.zeros(self.space.dim)
         edge[0] = self.domain[1]

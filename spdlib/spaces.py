@@ -13,11 +13,12 @@ import math
 import numpy as np
 
 from ._checks import EPS, array, at, complex_array, finite, first, integer, number, positive, real
-from ._parallel import CORES, by_blocks, components_first, components_last
+from ._parallel import by_blocks, components_first, components_last
 from .spd import (
     DIVIDES,
     LOG_MAX,
     LOG_MIN,
+    blocks,
     cholesky,
     congruent,
     eigenvalues,
@@ -245,10 +246,11 @@ class _Curved(_Space):
 
     The maps take checked points, in blocks that stay in the cache: `_step`, which is total (at a
     cut point it takes one of the shortest geodesics), `_end`, `_far`, `_carry` and `_ambient`.
+    `_block` says how many points are in a block, and how many threads work on blocks.
     """
 
     flat, homogeneous, origin = False, True, None
-    threads, numbers = 1, float
+    numbers = float
 
     def log(self, M, X):
         """Steps that lead from `M` to the points `X` on the shortest way, shape `(..., dim)`.
@@ -312,7 +314,7 @@ class _Curved(_Space):
         tolerance = positive(tolerance, "tolerance")
         if y.ndim < 2 or y.shape[-2] == 0:
             raise ValueError(f"y has shape {y.shape}; accepted is (..., n, {self.dim}) with n ≥ 1")
-        flat = y.mean(axis=-2)  # the step to the mean, were the space flat
+        flat = np.einsum("...nd->...d", y) / y.shape[-2]  # to the mean, were the space flat
         start, X = self._exp(M, flat), self._reached(self._exp(self._among(M), y))
         x, before = start.reshape(-1, *self.shape), self._carry(M, flat, flat)
         X, before = X.reshape(-1, y.shape[-2], *self.shape), before.reshape(-1, self.dim)
@@ -352,19 +354,15 @@ class _Curved(_Space):
 
     def _log(self, M, X):
         tails = 2 * (len(self.shape),)
-        return self._blocks(self._step, (M, X), tails, np.empty(self.dim))
+        return by_blocks(self._step, (M, X), tails, np.empty(self.dim), *self._block)
 
     def _exp(self, M, v):
-        tails = len(self.shape), 1
-        return self._blocks(self._end, (M, v), tails, np.empty(self.shape, self.numbers))
+        tails, made = (len(self.shape), 1), np.empty(self.shape, self.numbers)
+        return by_blocks(self._end, (M, v), tails, made, *self._block)
 
     def _dist(self, X, Y):
         tails = 2 * (len(self.shape),)
-        return self._blocks(self._far, (X, Y), tails, np.empty(()))
-
-    def _blocks(self, function, arrays, tails, made):
-        size = max(2**15 // math.prod(self.shape), 1) if self.threads else math.inf
-        return by_blocks(function, arrays, tails, made, size, self.threads)
+        return by_blocks(self._far, (X, Y), tails, np.empty(()), *self._block)
 
     def _among(self, M):
         """Points with an axis more, along which they meet many points or vectors."""
@@ -396,14 +394,10 @@ class AffineInvariant(_Matrices, _Curved):
 
     injectivity_radius = math.inf
 
-    @property
-    def threads(self):
-        """Threads for the blocks; for small matrices they cost, large ones have their own."""
-        return None if self.k >= DIVIDES else CORES if self.k > 3 else 1
-
-    @property
-    def curvature(self):
-        return (-0.5, 0.0) if self.k > 1 else (0.0, 0.0)
+    def __init__(self, k):
+        super().__init__(k)
+        self.curvature = (-0.5, 0.0) if self.k > 1 else (0.0, 0.0)
+        self._block = blocks(k) if k < DIVIDES else (math.inf, 1)  # large ones have their own
 
     def points(self, X, name="X"):
         """`X` as float64 SPD matrices; ValueError where one is none."""
@@ -477,6 +471,10 @@ class _Round(_Curved):
     vectors there into those with first entry 0: the others are their coordinates.
     """
 
+    @property
+    def _block(self):
+        return max(2**16 // (self.dim + 1), 1), 1
+
     def _step(self, M, X):
         M, X = self._inside(*components_first(M, X))
         chord = self._turned(M, X) - M
@@ -530,7 +528,9 @@ class _Round(_Curved):
     def _lower(self, M, W, along):
         """The coordinates of what of the vectors `W` is across `M`; `along` are their products."""
         phase, size = _phase(M[0])
-        return W[1:] - M[1:] * ((along + np.conj(phase) * W[0]) / (1 + size))
+        lowered = M[1:] * ((along + np.conj(phase) * W[0]) / (-1 - size))
+        lowered += W[1:]
+        return lowered
 
     def _raise(self, M, v):
         """The tangent vectors at `M` with coordinates `v`."""
@@ -715,9 +715,8 @@ def _inner(V, W):
 
 def _size(V):
     """Lengths of vectors whose components come first."""
-    if V.dtype.kind == "c":
-        return np.sqrt(sum(np.einsum("i...,i...->...", part, part) for part in (V.real, V.imag)))
-    return np.sqrt(np.einsum("i...,i...->...", V, V))
+    parts = (V.real, V.imag) if V.dtype.kind == "c" else (V,)
+    return np.sqrt(sum(np.einsum("i...,i...->...", part, part) for part in parts))
 
 
 def _phase(z):

@@ -165,9 +165,12 @@ def vecd(S):
 
 def upper(S):
     """`vecd` of matrices that are known to be symmetric."""
-    rows, columns = _above_diagonal(S.shape[-1])
-    diagonal = np.diagonal(S, axis1=-2, axis2=-1)
-    return np.concatenate([diagonal, math.sqrt(2) * S[..., rows, columns]], axis=-1)
+    k = S.shape[-1]
+    rows, columns = _above_diagonal(k)
+    y = np.empty(S.shape[:-2] + (k * (k + 1) // 2,))
+    y[..., :k] = np.diagonal(S, axis1=-2, axis2=-1)
+    np.multiply(S[..., rows, columns], math.sqrt(2), out=y[..., k:])
+    return y
 
 
 def invvecd(y):
@@ -244,7 +247,7 @@ def positive_definite(X, name):
     A, eps = _symmetric(X, name), rounding(X)
     k = A.shape[-1]
     with np.errstate(over="ignore"):  # of an infinite one nothing is sure
-        trace = np.trace(A, axis1=-2, axis2=-1)
+        trace = np.einsum("...ii->...", A)
     unsure = ~((_least_eigenvalue(A, trace) > max(1e-10, 4 * k * eps) * trace) & (trace > 0))
     if unsure.any():
         _, low, high = _spectral(np.log, A)  # of all: how one rounds may depend on their number
@@ -296,14 +299,17 @@ def function_of(function, A):
         return _spectral(function, A)
     with np.errstate(all="ignore"):  # what has no function value is the caller's to refuse
         first, second, off = A[..., 0, 0] / 2, A[..., 1, 1] / 2, A[..., 0, 1]
-        middle, half = first + second, first - second
+        half = first - second
+        first += second
         radius = np.sqrt(half * half + off * off)
-        low, high = middle - radius, middle + radius
+        low, high = first - radius, first + radius
         below, above = function(low) / 2, function(high) / 2
-        middle, slope = above + below, (above - below) / np.maximum(radius, FAINT)
+        slope = (above - below) / np.maximum(radius, FAINT)
+        above += below
         half *= slope
-        F = np.empty(A.shape)
-        F[..., 0, 0], F[..., 1, 1] = middle + half, middle - half
+        F = _empty(A.shape)
+        np.add(above, half, out=F[..., 0, 0])
+        np.subtract(above, half, out=F[..., 1, 1])
         F[..., 0, 1] = F[..., 1, 0] = slope * off
     return F, low, high
 
@@ -323,10 +329,15 @@ def product(A, B):
     K = range(A.shape[-1])
     if len(K) > 3:
         return A @ B
-    C = np.empty(np.broadcast_shapes(A.shape, B.shape))
+    C = _empty(np.broadcast_shapes(A.shape, B.shape))
     for i, j in itertools.product(K, K):
         C[..., i, j] = _dot(A[..., i, :], B[..., :, j])
     return C
+
+
+def _empty(shape):
+    """An empty batch of matrices, stored entry by entry, so that loops run over the batch."""
+    return np.moveaxis(np.empty(shape[-2:] + shape[:-2]), (0, 1), (-2, -1))
 
 
 def _by_transpose(B, A):
@@ -372,7 +383,8 @@ def relative_log(M, X):
 def relative_distance(M, X):
     """Norms of these logarithms, for which the eigenvalues alone are enough."""
     if M.shape[-1] <= 3:  # where the vectors cost nothing
-        return np.linalg.norm(upper(relative_log(M, X)), axis=-1)
+        v = upper(relative_log(M, X))
+        return np.sqrt(np.einsum("...i,...i->...", v, v))
     W = _seen_from(M, X)
     spectrum = eigenvalues(np.where(np.isfinite(W), W, 0))
     beyond = ~(spectrum.min(axis=-1) > np.maximum(WIDE * spectrum.max(axis=-1), FAINT))
@@ -385,13 +397,18 @@ def relative_distance(M, X):
 
 
 def _seen_from(M, X):
-    """L⁻¹X L⁻ᵀ with M = L Lᵀ; what float64 does not hold is infinite or NaN."""
+    """L⁻¹X L⁻ᵀ with M = L Lᵀ; what float64 does not hold is infinite or NaN.
+
+    Above the diagonal, where LAPACK does not look, a large one may be off by its rounding.
+    """
     with np.errstate(all="ignore"):
         A = inverse_triangular(cholesky(M))
-        if A.shape[-1] != 2:
+        if A.shape[-1] == 3:
             return congruent(A, X)
+        if A.shape[-1] != 2:
+            return A @ X @ A.swapaxes(-2, -1)
         p, q, r, off = A[..., 0, 0], A[..., 1, 0], A[..., 1, 1], X[..., 0, 1]
-        W, below = np.empty(np.broadcast_shapes(A.shape, X.shape)), q * X[..., 0, 0] + r * off
+        W, below = _empty(np.broadcast_shapes(A.shape, X.shape)), q * X[..., 0, 0] + r * off
         W[..., 0, 0] = p * p * X[..., 0, 0]
         W[..., 0, 1] = W[..., 1, 0] = p * below
         W[..., 1, 1] = q * below + r * (q * off + r * X[..., 1, 1])
@@ -629,7 +646,7 @@ def _spectral(function, A):
             low[block], high[block] = eigenvalues.min(axis=-1), eigenvalues.max(axis=-1)
             result[block] = _compose(function(eigenvalues), V)
 
-    size, threads = _block(k)
+    size, threads = blocks(k)
     with _calm_blas(len(A), k):
         blockwise(compute, len(A), size, threads)
     return result.reshape(batch + (k, k)), low.reshape(batch), high.reshape(batch)
@@ -645,7 +662,7 @@ def _calm_blas(n, k):
     return one_blas_thread() if costly else contextlib.nullcontext()
 
 
-def _block(k):
+def blocks(k):
     """Number of matrices in a block, which stays in the cache, and number of threads.
 
     On matrices of size 2 or 3 threads would spend their time waiting for the interpreter's lock.
@@ -714,13 +731,8 @@ def _turn(x, y, c, s):
 
 def _compose(eigenvalues, V):
     """`V diag(eigenvalues) Vᵀ`, symmetric to the last bit."""
-    k = V.shape[-1]
-    if k <= 3:  # entry by entry, as `_jacobi` stores them
-        A = np.empty(V.shape)
-        for i, j in itertools.combinations_with_replacement(range(k), 2):
-            A[..., i, j] = A[..., j, i] = sum(
-                eigenvalues[..., p] * V[..., i, p] * V[..., j, p] for p in range(k))
-        return A
+    if V.shape[-1] <= 3:
+        return _by_transpose(V * eigenvalues[..., None, :], V)
     half = (V * (eigenvalues / 2)[..., None, :]) @ V.swapaxes(-2, -1)  # else sums could overflow
     return half + half.swapaxes(-2, -1)
 
@@ -771,8 +783,8 @@ def _asymmetry(A):
 def _exactly_symmetric(A):
     """Whether all matrices are symmetric to the last bit and finite; huge ones may not pass."""
     A = A.reshape((-1,) + A.shape[-2:])
-    size, _ = _block(A.shape[-1])
-    blocks = (A[start:start + size] for start in range(0, len(A), size))
+    size, _ = blocks(A.shape[-1])
+    parts = (A[start:start + size] for start in range(0, len(A), size))
     with np.errstate(over="ignore", invalid="ignore"):
-        return all(np.isfinite(block.sum()) and (block == block.swapaxes(1, 2)).all()
-                   for block in blocks)
+        return all(np.isfinite(part.sum()) and (part == part.swapaxes(1, 2)).all()
+                   for part in parts)

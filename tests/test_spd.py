@@ -20,8 +20,8 @@ from spdlib.spd import (
     LOG_MAX,
     LOG_MIN,
     SYMMETRY,
-    _block,
     _eigh,
+    blocks,
     distance_logeuclid,
     expm,
     invvecd,
@@ -460,7 +460,7 @@ def test_a_matrix_on_which_lapack_gives_up_is_refused_and_no_other(k, n, monkeyp
 
 @several_blocks
 def test_results_are_the_same_bits_on_any_number_of_cores(k, monkeypatch):
-    X = many(2 * _block(k)[0] + 7, k, 2, 0)
+    X = many(2 * blocks(k)[0] + 7, k, 2, 0)
     one = logm(X), mean_logeuclid(X)
     for cores in (1, 3):
         monkeypatch.setattr(spd, "CORES", cores)
@@ -469,18 +469,18 @@ def test_results_are_the_same_bits_on_any_number_of_cores(k, monkeypatch):
 
 @several_blocks
 def test_a_batch_of_several_blocks_equals_its_parts_and_is_left_alone(k):
-    n = 2 * _block(k)[0] + 7
+    n = 2 * blocks(k)[0] + 7
     X = np.asfortranarray(many(n, k, 2, 1))  # the layout in which small matrices are decomposed
     before = X.copy()
     L = logm(X)
     assert np.array_equal(X, before)
-    for i in (0, _block(k)[0] - 1, _block(k)[0], n - 1):
+    for i in (0, blocks(k)[0] - 1, blocks(k)[0], n - 1):
         np.testing.assert_allclose(L[i], logm(X[i]), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("k", [2, 9])
 def test_the_bad_matrix_of_a_later_block_is_named(k):
-    n = 2 * _block(k)[0] + 7
+    n = 2 * blocks(k)[0] + 7
     bads = [(-np.eye(k), "positive definite"), (np.triu(np.ones((k, k))), "symmetric"),
             (np.nan * np.eye(k), "is nan")]
     for bad, message in bads:
