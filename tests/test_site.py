@@ -261,7 +261,7 @@ def test_the_errata_have_every_claim_that_does_not_stand_as_printed(address, vis
     ids = page.eval_on_selector_all(".erratum", "all => all.map(line => line.id)")
     assert sorted(ids) == sorted(wrong)
     assert page.locator(".erratum[open]").count() == 0
-    sentences = page.locator(".erratum .phrase").all_inner_texts()
+    sentences = page.locator(".erratum .phrase").all_text_contents()
     assert all(sentences) and page.faults == []
 
 
