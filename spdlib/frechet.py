@@ -157,7 +157,8 @@ class FrechetMean:
         It is public: a function of the space and the radius.
     sensitivity : float
         How far the mean moves at most when one record is replaced by any other. ValueError where
-        the ball is too large for a mean that is the only one, and that a descent is sure to reach.
+        the ball is too large for a mean that is the only one, or so close to it that descents have
+        been seen not to end; below 0.99 of it none took half of its steps, which is no proof.
     chart_sensitivity : float
         How far its coordinates in the chart at the centre move. They are stretched by
         radius √κ / sin(radius √κ) at most where the curvature is ≤ κ, κ > 0, else not at all.
