@@ -4,12 +4,14 @@ The deliberate faults stand in breaks.toml. Each runs in every chapter that test
 execute it, and net.json takes down which claims caught it and how. What a chapter executes is its
 footprint: the functions of spdlib that it calls, directly or not, recorded beside the runs. A run
 carries a key, made of the fault, the code of the chapter, the functions of its footprint, and what
-stands outside of functions in the modules that it imports; docstrings and comments do not count.
+these name of all that stands outside of functions in the modules that it imports; docstrings and
+comments do not count.
 What is on record under its present key does not run again, so a call that was killed is taken up
 where it ended. Nothing in the file depends on the time or the machine.
 """
 
 import ast
+import copy
 import functools
 import hashlib
 import json
@@ -69,9 +71,10 @@ def content(chapter):
 
 @functools.cache
 def parts(module):
-    """A module's text outside of functions, and its functions and methods by qualified name.
+    """A module's statements outside of functions, and its functions and methods by qualified name.
 
-    These are triples: first line, last line, and text. No text has docstrings or comments.
+    These are triples: first line, last line, and text. A class keeps the names of its methods. No
+    text has docstrings or comments.
     """
     tree = ast.parse((ROOT / f"spdlib/{module}.py").read_text(encoding="utf-8"))
     functions = {}
@@ -85,12 +88,50 @@ def parts(module):
             if isinstance(child, ast.FunctionDef) and not isinstance(node, ast.FunctionDef):
                 first = min([child.lineno] + [mark.lineno for mark in child.decorator_list])
                 functions[".".join([*path, child.name])] = first, child.end_lineno, child
-                node.body[node.body.index(child)] = ast.copy_location(ast.Pass(), child)
+                node.body[node.body.index(child)] = ast.Expr(ast.Name(child.name))
 
     strip(tree, [])
     texts = {name: (first, last, ast.unparse(node))
              for name, (first, last, node) in functions.items()}
-    return ast.unparse(tree), texts
+    return tree.body, texts
+
+
+def words(text):
+    """The names in a text: a set."""
+    return set(re.findall(r"[^\W\d]\w*", text))
+
+
+def bound(statement):
+    """The names that a statement outside of functions binds: a set; empty for what only acts."""
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
+    if isinstance(statement, ast.ClassDef):
+        return {statement.name}
+    if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+        return {node.id for node in ast.walk(statement)
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return set()
+
+
+def needed(statement, names):
+    """Text of what a statement outside of functions is to code that has these names.
+
+    Of an import that are the names it binds, of a class what it says and those of its methods that
+    are named, or could be called without that; where it binds none of the names, it is empty.
+    """
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Name):
+        return ""  # what is left of a function
+    if (own := bound(statement)) and own.isdisjoint(names):
+        return ""
+    statement = copy.copy(statement)
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        statement.names = [alias for alias in statement.names if bound(
+            ast.Import([alias])) & names]
+    if isinstance(statement, ast.ClassDef):
+        statement.body = [part for part in statement.body
+                          if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Name))
+                          or part.value.id in names or part.value.id.startswith("__")]
+    return ast.unparse(statement)
 
 
 def stands_in(fault):
@@ -111,20 +152,25 @@ def digest(*parts):
 
 
 def called(chapter, footprint):
-    """What the outputs of a chapter depend on: its code, and texts of the modules it imports.
+    """What the outputs of a chapter depend on: its code, what it calls, and what these name.
 
     None where a function of the footprint is no longer there.
     """
     cells, imported = content(chapter)
-    texts = [cells]
+    texts, statements = [cells], []
     for module in sorted(imported):
         outside, functions = parts(module)
-        texts.append(outside)
+        statements += [(module, statement) for statement in outside]
         for name in footprint.get(module, ()):
             if name not in functions:
                 return None
             texts.append(functions[name][2])
-    return texts
+    names, before = words("\n".join(texts)), None
+    while names != before:  # what is named may name more
+        before = names
+        found = [(module, needed(statement, names)) for module, statement in statements]
+        names = names.union(*(words(text) for _, text in found))
+    return texts + [f"{module} {text}" for module, text in found if text]
 
 
 def key(fault, chapter):

@@ -157,7 +157,10 @@ def test_a_run_has_another_key_once_the_break_the_chapter_or_a_module_changes(mo
 
 MODULE = '''
 """A module."""
+from math import pi, tau as turn
+
 LIMIT = 1
+OTHER = turn
 
 
 def one():
@@ -173,9 +176,12 @@ class Two:
     @property
     def half(self):
         def inner():
-            return 1
+            return LIMIT
 
         return inner()
+
+    def whole(self):
+        return 2
 '''
 
 
@@ -194,8 +200,8 @@ def module(tmp_path, monkeypatch):
     net.parts.cache_clear()
 
 
-def test_what_a_chapter_depends_on_is_what_it_calls(module, monkeypatch):
-    monkeypatch.setattr(net, "content", lambda chapter: ("code", {"module"}))
+def test_what_a_chapter_depends_on_is_what_it_calls_and_what_that_names(module, monkeypatch):
+    monkeypatch.setattr(net, "content", lambda chapter: ("Two().half, pi", {"module"}))
 
     def called(text):
         module(text)
@@ -203,17 +209,22 @@ def test_what_a_chapter_depends_on_is_what_it_calls(module, monkeypatch):
 
     before = called(MODULE)
     for same in (("What it does.", "Other words."), ("  # why", ""), ("A class.", "Words."),
-                 ("return 1  #", "return 3  #")):
+                 ("return 1  #", "return 3  #"), ("OTHER = turn", "OTHER = 3"),
+                 (", tau as turn", ""), ("return 2", "return 4"), ("def whole", "def part"),
+                 ("def one", "def two")):
         assert called(MODULE.replace(*same)) == before
     for other in (("LIMIT = 1", "LIMIT = 2"), ("size = 2", "size = 3"), ("@property", "@cache"),
-                  ("        return 1", "        return 2")):
+                  ("return LIMIT", "return 2"), ("import pi", "import e as pi"),
+                  ("from math", "from cmath"), ("class Two", "class Two(int)"),
+                  ("def whole", "def half2(self): pass\n\n    def __getattr__"),
+                  ('LIMIT = 1', 'LIMIT = 1\nprint("acts")')):
         assert called(MODULE.replace(*other)) != before
     assert called(MODULE.replace("def half", "def third")) is None
 
 
 def test_a_fault_stands_in_the_functions_that_its_lines_belong_to(module):
-    for old, places in (("return 1  # why", {"one"}), ("            return 1", {"Two.half"}),
-                        ("@property", {"Two.half"}), ("LIMIT", {None}), ("size = 2", {None}),
+    for old, places in (("return 1  # why", {"one"}), ("            return LIMIT", {"Two.half"}),
+                        ("@property", {"Two.half"}), ("LIMIT = 1", {None}), ("size = 2", {None}),
                         ("\n    return 1  # why\n", {"one"}),
                         ("return 1  # why\n\n\nclass Two", {"one", None})):
         assert net.stands_in({"module": "module", "old": old}) == places
