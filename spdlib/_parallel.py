@@ -1,4 +1,4 @@
-"""Batches: in blocks, on threads with one BLAS thread each; their components first."""
+"""Batches: in blocks, on threads with one BLAS thread each."""
 
 import contextlib
 import functools
@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 CORES = os.cpu_count() or 1
-SHORT = 16  # an axis along which no loop should run
 _ALONE = threading.RLock()
 
 
@@ -58,21 +57,6 @@ def by_blocks(function, arrays, tails, made, size, threads=1):
 
     blockwise(work, batch[axis], max(size * batch[axis] // n, 1), threads)
     return result
-
-
-def components_first(*arrays):
-    """Arrays with their last axis first, of one rank, so that what follows it broadcasts.
-
-    In memory, too, where that axis is short.
-    """
-    rank = max(A.ndim for A in arrays)
-    moved = (np.moveaxis(A.reshape((1,) * (rank - A.ndim) + A.shape), -1, 0) for A in arrays)
-    return [np.ascontiguousarray(A) if len(A) < SHORT else A for A in moved]
-
-
-def components_last(A):
-    """An array with its first axis last, in memory, too."""
-    return np.ascontiguousarray(np.moveaxis(A, 0, -1))
 
 
 @contextlib.contextmanager

@@ -12,8 +12,10 @@ import math
 
 import numpy as np
 
+from . import _components as rows
 from ._checks import EPS, array, at, complex_array, finite, first, integer, number, positive, real
-from ._parallel import by_blocks, components_first, components_last
+from ._components import components_first, components_last
+from ._parallel import by_blocks
 from .spd import (
     DIVIDES,
     LOG_MAX,
@@ -478,9 +480,9 @@ class _Round(_Curved):
     def _step(self, M, X):
         M, X = self._inside(*components_first(M, X))
         chord = self._turned(M, X) - M
-        drop = _inner(chord, chord).real / 2  # 1 - cos of the angle
+        drop = rows.inner(chord, chord).real / 2  # 1 - cos of the angle
         W = self._lower(M, chord, -drop)
-        sine = _size(W)
+        sine = rows.norm(W)
         angle = np.arctan2(sine, 1 - drop) / math.sqrt(self._kappa)
         W *= angle / np.where(sine > 0, sine, 1)
         W[0] += np.where(sine > 0, 0, angle)  # at a cut point, some direction
@@ -489,7 +491,7 @@ class _Round(_Curved):
     def _end(self, M, v):
         M, v = components_first(M, v)
         M, = self._inside(M)
-        length = _size(v)
+        length = rows.norm(v)
         angle = self._angle(length)
         X = self._raise(M, v * (np.sin(angle) / np.where(length > 0, length, 1)))
         X += np.cos(angle) * M
@@ -499,18 +501,18 @@ class _Round(_Curved):
         """From the chords, which are exact near 0 and near π."""
         X, Y = self._inside(*components_first(X, Y))
         Y = self._turned(X, Y)
-        return 2 / math.sqrt(self._kappa) * np.arctan2(_size(Y - X), _size(Y + X))
+        return 2 / math.sqrt(self._kappa) * np.arctan2(rows.norm(Y - X), rows.norm(Y + X))
 
     def _carry(self, M, v, w):
         """What lies across the geodesic stays as it is, what lies along it turns with it."""
         there = self.points(self._end(M, v), "exp(M, v)")
         M, there, v, w = components_first(M, there, v, w)
         M, there = self._inside(M, there)
-        length = _size(v)
+        length = rows.norm(v)
         angle = self._angle(length)
         ahead, W = self._raise(M, v / np.where(length > 0, length, 1)), self._raise(M, w)
-        W = W + _inner(ahead, W) * ((np.cos(angle) - 1) * ahead - np.sin(angle) * M)
-        return components_last(self._lower(there, W, _inner(there, W)))
+        W = W + rows.inner(ahead, W) * ((np.cos(angle) - 1) * ahead - np.sin(angle) * M)
+        return components_last(self._lower(there, W, rows.inner(there, W)))
 
     def _ambient(self, M, v):
         M, v = components_first(M, v)
@@ -527,15 +529,15 @@ class _Round(_Curved):
 
     def _lower(self, M, W, along):
         """The coordinates of what of the vectors `W` is across `M`; `along` are their products."""
-        phase, size = _phase(M[0])
+        phase, size = rows.phase(M[0])
         lowered = M[1:] * ((along + np.conj(phase) * W[0]) / (-1 - size))
         lowered += W[1:]
         return lowered
 
     def _raise(self, M, v):
         """The tangent vectors at `M` with coordinates `v`."""
-        phase, size = _phase(M[0])
-        share = _inner(M[1:], v) / (1 + size)
+        phase, size = rows.phase(M[0])
+        share = rows.inner(M[1:], v) / (1 + size)
         return np.concatenate([-((M[0] + phase) * share)[None], v - M[1:] * share])
 
 
@@ -644,7 +646,7 @@ class KendallPlanar(_Round):
         if not apart.all():
             raise ValueError(f"{name}{at(first(~apart))} has landmarks that all coincide; accepted "
                              "are those that have a shape, at least two of them apart")
-        return components_last(centred / _size(centred))
+        return components_last(centred / rows.norm(centred))
 
     def contains(self, X):
         """Which arrays are points of the space, booleans of shape `(...)`."""
@@ -663,7 +665,7 @@ class KendallPlanar(_Round):
         largest = np.maximum(np.abs(X.real).max(axis=0), np.abs(X.imag).max(axis=0))
         X = X / np.maximum(largest, 2.0**-1022)  # quotients of finer ones may be infinite
         X = X - X.mean(axis=0)
-        return X, _size(X) > OFF
+        return X, rows.norm(X) > OFF
 
     def _inside(self, *arrays):
         """Unit vectors of dimension `landmarks - 1`, of centred landmarks of length 1.
@@ -679,16 +681,17 @@ class KendallPlanar(_Round):
 
     def _turned(self, M, X):
         """`X` turned towards `M`."""
-        return X * _phase(_inner(X, M))[0]
+        return X * rows.phase(rows.inner(X, M))[0]
 
     def _lower(self, M, W, along):
-        pivot = _pivot(M)
-        c = super()._lower(_swapped(M, pivot), _swapped(W, pivot), along)
+        pivot = rows.pivot(M)
+        c = super()._lower(rows.exchanged(M, pivot), rows.exchanged(W, pivot), along)
         return np.concatenate([c.real, c.imag])
 
     def _raise(self, M, v):
-        pivot, half = _pivot(M), self.dim // 2
-        return _swapped(super()._raise(_swapped(M, pivot), v[:half] + 1j * v[half:]), pivot)
+        pivot, half = rows.pivot(M), self.dim // 2
+        V = super()._raise(rows.exchanged(M, pivot), v[:half] + 1j * v[half:])
+        return rows.exchanged(V, pivot)
 
 
 def log_sinc(t):
@@ -706,41 +709,3 @@ def log_sinhc(t):
 def _norm(v):
     """Lengths of coordinates, shape `(...)`."""
     return np.sqrt(np.einsum("...i,...i->...", v, v))
-
-
-def _inner(V, W):
-    """Inner products of vectors whose components come first, antilinear in the first."""
-    return np.einsum("i...,i...->...", V.conj(), W)
-
-
-def _size(V):
-    """Lengths of vectors whose components come first."""
-    parts = (V.real, V.imag) if V.dtype.kind == "c" else (V,)
-    return np.sqrt(sum(np.einsum("i...,i...->...", part, part) for part in parts))
-
-
-def _phase(z):
-    """z/|z|, 1 where z is 0, and |z|."""
-    size = np.abs(z)
-    return np.where(size > 0, z / np.where(size > 0, size, 1), 1), size
-
-
-def _pivot(M):
-    """Index of a component of the unit vectors `M` whose phase is no accident of rounding.
-
-    It is 0, or that of the first component which exceeds a bound that no regular figure meets.
-    """
-    small = np.abs(M[0]) < 0.01 / math.sqrt(len(M))
-    if not small.any():
-        return None
-    return np.where(small, np.argmax(np.abs(M) > math.sqrt(0.3718 / len(M)), axis=0), 0)
-
-
-def _swapped(V, pivot):
-    """Vectors whose components 0 and `pivot` have changed places."""
-    if pivot is None:
-        return V
-    here = np.arange(len(V)).reshape((-1,) + (1,) * pivot.ndim) == pivot
-    swapped = np.where(here, V[0], V)
-    swapped[0] = np.where(here, V, 0).sum(axis=0)
-    return swapped

@@ -14,6 +14,7 @@ import spdlib
 ORDER = [
     "_checks",
     "_parallel",
+    "_components",
     "spd",
     "calibration",
     "accounting",
