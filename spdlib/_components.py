@@ -58,3 +58,20 @@ def exchanged(V, pivot):
     swapped = np.where(here, V[0], V)
     swapped[0] = np.where(here, V, 0).sum(axis=0)
     return swapped
+
+
+def basis(v):
+    """Lengths of the vectors `v`, and orthonormal bases, in columns, that begin along them.
+
+    The bases have the batch first, shape `(..., components, components)`. Of 0 it is any.
+    """
+    length = norm(v)
+    ahead = np.where(length > 0, v, 0) / np.where(length > 0, length, 1)
+    ahead[0] += length == 0
+    turn, size = phase(ahead[0])
+    mirror = ahead.copy()
+    mirror[0] += turn
+    columns = np.multiply(mirror[:, None], mirror.conj()) / (-1 - size)
+    columns[range(len(v)), range(len(v))] += 1
+    columns[:, 0] = ahead
+    return length, np.moveaxis(columns, (0, 1), (-2, -1))

@@ -8,10 +8,10 @@ import math
 import numpy as np
 
 from ._checks import EPS, generator, integer, number, positive
+from ._functions import log_sinhc
 from .calibration import laplace_scale
 from .mechanisms import LEAST, SAMPLE, Mechanism
 from .sampling import ball_steps, laplace_steps, laplace_threshold, metropolis, split_rhat
-from .spaces import log_sinhc
 
 EXACT = 4  # dimensions in which boxes are few enough
 ENTRIES = 2**18  # records times points that are looked at together

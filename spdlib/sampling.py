@@ -13,7 +13,8 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import logsumexp, xlogy
 
 from ._checks import EPS, at, finite, first, generator, integer, number, positive, real
-from .spaces import AffineInvariant, KendallPlanar, Sphere, log_sinhc
+from ._functions import log_sinhc
+from .spaces import AffineInvariant, KendallPlanar, Sphere
 
 LEAST, MOST = 1e-100, 1e100  # scales and radii whose squares and quotients are floats
 BATCH = 2**20  # so many numbers has a batch of proposals at most, or memory would go

@@ -6,6 +6,13 @@ is the public centre that suggests itself, or None. Points are what the data are
 a point are coordinates in an orthonormal frame there, shape `(..., dim)`. A step from a point is a
 tangent vector at it. The frame goes with the array that stands for the point; nothing that a user
 can see of points depends on it.
+
+`jacobi(v)` says what bends the Jacobi fields along a geodesic `t ↦ exp(M, t v)`, from every `M`:
+`curving`, shape `(..., dim)`, the eigenvalues of R(·, v)v, which are ‖v‖² times sectional
+curvatures, and 0 along v; and `axes`, `(..., dim, dim)`, its eigenvectors, in columns. All these
+spaces are symmetric, so transport along the geodesic keeps them. In the frame that it carries,
+`axes @ diag(f) @ axes.T` maps u to J(1): f is `cosine(curving)` for J(0) = u and J'(0) = 0, and
+`sinc(curving)` for J(0) = 0 and J'(0) = u.
 """
 
 import math
@@ -15,6 +22,7 @@ import numpy as np
 from . import _components as rows
 from ._checks import EPS, array, at, complex_array, finite, first, integer, number, positive, real
 from ._components import components_first, components_last
+from ._functions import log_sinc, log_sinhc
 from ._parallel import by_blocks
 from .spd import (
     DIVIDES,
@@ -108,6 +116,11 @@ class _Flat(_Space):
         v, w = self._vectors(v, "v"), self._vectors(w, "w")
         batch = np.shape(M)[:-len(self.shape)]
         return np.broadcast_to(w, np.broadcast_shapes((*batch, self.dim), v.shape, w.shape))
+
+    def jacobi(self, v):
+        """The curvature ‖v‖² times it, along orthonormal axes: zeros, and those of the frame."""
+        zeros = 0 * self._vectors(v, "v")
+        return zeros, zeros[..., None] + np.eye(self.dim)
 
     def mean(self, M, y, tolerance=0):
         """Step from `M` to the Fréchet mean of the points to which the steps `y` lead: exact."""
@@ -419,6 +432,17 @@ class AffineInvariant(_Matrices, _Curved):
         i, j = np.triu_indices(self.k, 1)
         return log_sinhc(np.abs(spectrum[..., j] - spectrum[..., i]) / 2).sum(axis=-1)
 
+    def jacobi(self, v):
+        """What bends Jacobi fields along `v`.
+
+        -(λ_i - λ_j)²/4 for a pair of eigenvalues of `invvecd(v)`, towards q_i q_jᵀ + q_j q_iᵀ.
+        """
+        spectrum, Q = np.linalg.eigh(invvecd(self._vectors(v, "v")))
+        i, j = np.triu_indices(self.k, 1)
+        bent = -(spectrum[..., j] - spectrum[..., i])**2 / 4
+        axes = upper(congruent(Q[..., None, :, :], invvecd(np.eye(self.dim))))
+        return np.concatenate([0 * spectrum, bent], axis=-1), axes.swapaxes(-2, -1)
+
     def chart(self, M, u, v):
         """Coordinates at `M` of the point to which `u` and then `v` lead, held by float64 or not.
 
@@ -596,6 +620,11 @@ class Sphere(_Round):
         angle = self._angle(_norm(self._vectors(v, "v")))
         return (self.dim - 1) * log_sinc(angle)
 
+    def jacobi(self, v):
+        """What bends Jacobi fields along `v`, κ‖v‖² across it."""
+        length, axes = rows.basis(*components_first(self._vectors(v, "v")))
+        return self.kappa * length[..., None]**2 * (np.arange(self.dim) > 0), axes
+
     def _inside(self, *arrays):
         return arrays
 
@@ -659,6 +688,17 @@ class KendallPlanar(_Round):
         angle = self._angle(_norm(self._vectors(v, "v")))
         return log_sinc(2 * angle) + (self.dim - 2) * log_sinc(angle)
 
+    def jacobi(self, v):
+        """What bends Jacobi fields along `v`, 4‖v‖² along i v and ‖v‖² else.
+
+        Coordinates are real parts, then imaginary parts, and transport commutes with i.
+        """
+        v, = components_first(self._vectors(v, "v"))
+        half, axis = self.dim // 2, np.arange(self.dim)
+        length, U = rows.basis(v[:half] + 1j * v[half:])
+        axes = np.block([[U.real, -U.imag], [U.imag, U.real]])
+        return length[..., None]**2 * np.select([axis == 0, axis == half], [0, 4], 1), axes
+
     def _centred(self, X):
         """Landmarks about their mean, in units of their largest entry, and whether they differ."""
         X, = components_first(X)
@@ -692,18 +732,6 @@ class KendallPlanar(_Round):
         pivot, half = rows.pivot(M), self.dim // 2
         V = super()._raise(rows.exchanged(M, pivot), v[:half] + 1j * v[half:])
         return rows.exchanged(V, pivot)
-
-
-def log_sinc(t):
-    """log|sin(t)/t|, at multiples of π that of the rounding of sin."""
-    return np.log(np.abs(np.sinc(np.asarray(t) / math.pi)))
-
-
-def log_sinhc(t):
-    """log(sinh(t)/t) for t ≥ 0, where neither overflows."""
-    t = np.asarray(t)
-    positive = np.where(t > 0, t, 1)
-    return np.where(t > 0, t + np.log(-np.expm1(-2 * positive) / (2 * positive)), 0)
 
 
 def _norm(v):

@@ -15,6 +15,7 @@ ORDER = [
     "_checks",
     "_parallel",
     "_components",
+    "_functions",
     "spd",
     "calibration",
     "accounting",
