@@ -144,7 +144,7 @@ class GeodesicRegression:
         t = self.x - self._middle[..., None]
         _, f, s = _fields(self.space, v, t)
         F, G, H = _information(f, s)
-        variance = 2 * self.energy[..., None] / ((n - 2) * dim) / (F * H - G * G)
+        variance = 2 * n * self.energy[..., None] / ((n - 2) * dim) / (F * H - G * G)
         P, C, V = ((variance * entry)[..., None, :] for entry in (H, -G, F))
         t = (x - self._middle[..., None])[..., None]
         curving = self.space.jacobi(v)[0][..., None, :]
