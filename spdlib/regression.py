@@ -15,7 +15,7 @@ from ._functions import cosine, sinc
 FEW = 16  # dimensions up to which the axes are carried to the records, not the records to the axes
 STEPS = 300  # of a fit
 ENTRIES = 2**18  # numbers that are looked at together
-LEAST, FIRM = 1e-10, 0.1  # damping, in units of the information on a straight line
+LEAST, FIRM = 1e-15, 0.1  # damping, in units of the information on a straight line
 
 
 def predict(space, point, velocity, x):
@@ -144,7 +144,7 @@ class GeodesicRegression:
         t = self.x - self._middle[..., None]
         _, f, s = _fields(self.space, v, t)
         F, G, H = _information(f, s)
-        variance = 2 * self.energy[..., None] / ((n - 2) * dim) / (F * H - G * G)
+        variance = 2 * n * self.energy[..., None] / ((n - 2) * dim) / (F * H - G * G)
         P, C, V = ((variance * entry)[..., None, :] for entry in (H, -G, F))
         t = (x - self._middle[..., None])[..., None]
         curving = self.space.jacobi(v)[0][..., None, :]
