@@ -1,0 +1,341 @@
+"""Geodesic regression: the curve exp(p, x v) that runs closest to records, by least squares.
+
+Where a change of (p, v) takes the points of the curve is told by Jacobi fields. Along the axes of
+`space.jacobi(v)` they part into one problem of two unknowns for each axis, so that no matrix is
+ever inverted.
+"""
+
+import math
+
+import numpy as np
+
+from ._checks import EPS, at, complex_array, finite, first, positive
+from ._functions import cosine, sinc
+
+FEW = 16  # dimensions up to which the axes are carried to the records, not the records to the axes
+STEPS = 300  # of a fit
+ENTRIES = 2**18  # numbers that are looked at together
+LEAST, FIRM = 1e-10, 0.1  # damping, in units of the information on a straight line
+
+
+def predict(space, point, velocity, x):
+    """The points exp(point, x velocity), shape `(..., n, *space.shape)`, for x `(..., n)`."""
+    x, velocity = finite(x, "x"), finite(velocity, "velocity")
+    return space.exp(_among(space, space.exp(point)), x[..., None] * velocity[..., None, :])
+
+
+def energy(space, point, velocity, x, Y):
+    """Half the mean squared distance of the records `Y` from the curve (eq. 3), shape `(...)`."""
+    steps = residuals(space, point, velocity, x, Y)
+    return np.einsum("...nd,...nd->...", steps, steps) / (2 * steps.shape[-2])
+
+
+def residuals(space, point, velocity, x, Y):
+    """Steps that lead from the curve to the records, shape `(..., n, dim)`.
+
+    In the frames at `predict(space, point, velocity, x)`. To a cut point leads one of the shortest.
+    """
+    core, point, velocity, x, Y = _inside(space, point, velocity, x, Y)
+    return core._log(_curve(core, point, velocity, x), Y)
+
+
+def gradients(space, point, velocity, x, Y, clip=None):
+    """The gradients of the energy in the point and in the velocity (eq. 5 and 6).
+
+    Both have shape `(..., dim)` and are in the frame at `point`. With `clip`, residuals that are
+    longer are shortened to this length first.
+    """
+    core, point, velocity, x, Y = _inside(space, point, velocity, x, Y)
+    curve = _curve(core, point, velocity, x)
+    steps = core._log(curve, Y)
+    if clip is not None:
+        size = _norm(steps)[..., None]
+        steps = steps * np.minimum(positive(clip, "clip") / np.where(size > 0, size, 1), 1)
+    axes, *fields = _fields(core, velocity, x)
+    steps = _carried_back(core, point, velocity, x, axes, curve, steps)
+    return tuple(-np.einsum("...ij,...j->...i", axes, np.mean(field * steps, axis=-2))
+                 for field in fields)
+
+
+class GeodesicRegression:
+    """The geodesic x ↦ exp(p, x v) with the least energy (Fletcher 2011), many fits at once.
+
+    By the method of Levenberg and Marquardt with exact gradients, from the record in the middle of
+    x. It ends where the gradient vanishes and the energy has only fallen; on a curved space there
+    may be other such geodesics.
+
+    Parameters
+    ----------
+    x : array of shape (..., n)
+        Where on the curve the records belong; n ≥ 2 numbers, not all equal.
+    Y : array of shape (..., n, *space.shape)
+        The records. Leading axes are data sets, each with a fit of its own.
+    space : LogEuclidean, Euclidean, TangentSpace, AffineInvariant, Sphere or KendallPlanar
+    tolerance : float
+        How long the gradient may be, in units of the spread of the records, with x from -1 to 1.
+
+    Attributes
+    ----------
+    point : array of shape (..., *space.shape)
+        The point p of the curve at x = 0.
+    velocity : array of shape (..., dim)
+        The velocity v there, in the frame at `point`.
+    energy : array of shape (...)
+        Half the mean squared residual.
+    residuals : array of shape (..., n, dim)
+        Steps from the curve to the records, in the frames at `predict(x)`.
+
+    Raises
+    ------
+    ValueError
+        For what is no record, for x that are all equal, and where a fit has not converged.
+    """
+
+    def __init__(self, x, Y, space, tolerance=1e-9):
+        self.space, tolerance = space, positive(tolerance, "tolerance")
+        self.x, Y = _records(space, x, Y)
+        batch, n = self.x.shape[:-1], self.x.shape[-1]
+        middle, scale, t = _standardised(self.x.reshape(-1, n))
+        point, v = _fitted(space, t, Y.reshape(-1, n, *space.shape), tolerance, batch)
+        with np.errstate(over="ignore"):
+            v = v / scale[:, None]
+        self._middle = middle.reshape(batch)
+        self._anchor = point.reshape(*batch, *space.shape), finite(v, "velocity").reshape(
+            *batch, space.dim)
+        back = -self._middle[..., None] * self._anchor[1]
+        self.point = space.exp(self._anchor[0], back)
+        self.velocity = space.transport(self._anchor[0], back, self._anchor[1])
+        curve = self.predict(self.x)
+        self.residuals = space.log(curve, Y) if space.flat else space._log(curve, Y)
+        self.energy = np.einsum("...nd,...nd->...", self.residuals, self.residuals) / (2 * n)
+
+    def predict(self, x):
+        """The points of the curve at `x`, shape `(..., m)`; they are `(..., m, *space.shape)`."""
+        x = finite(x, "x") - self._middle[..., None]
+        return predict(self.space, *self._anchor, x)
+
+    def covariance(self):
+        """Covariances of (point, velocity), shape `(..., 2 dim, 2 dim)`, in the frame at `point`.
+
+        The inverse of the information matrix, for residuals that are normal with one variance in
+        all directions; it is estimated from their squares.
+        """
+        there, back = self._variances(np.zeros(1)), -self._middle[..., None] * self._anchor[1]
+        axes = self.space.jacobi(self._anchor[1])[1].swapaxes(-2, -1)
+        axes = self.space.transport(_among(self.space, self._anchor[0]), back[..., None, :], axes)
+        rows = [[np.einsum("...ki,...k,...kj->...ij", axes, entry[..., 0, :], axes)
+                 for entry in row] for row in there]
+        return np.block(rows)
+
+    def bands(self, x):
+        """Standard errors of the points of the curve at `x`, shape `(..., m, dim)`.
+
+        Along the axes of `space.jacobi(velocity)`, carried there. On a sphere the first is along
+        the curve. The root of the sum of squares is the error as a distance.
+        """
+        return np.sqrt(self._variances(finite(x, "x"))[0][0])
+
+    def _variances(self, x):
+        """2 × 2 covariances of point and velocity at `x` along each axis, as nested lists."""
+        n = self.x.shape[-1]
+        if n < 3:
+            raise ValueError(f"n is {n}; accepted are at least 3 records, which leave a residual")
+        v, dim = self._anchor[1], self.space.dim
+        t = self.x - self._middle[..., None]
+        _, f, s = _fields(self.space, v, t)
+        F, G, H = _information(f, s)
+        variance = 2 * self.energy[..., None] / ((n - 2) * dim) / (F * H - G * G)
+        P, C, V = ((variance * entry)[..., None, :] for entry in (H, -G, F))
+        t = (x - self._middle[..., None])[..., None]
+        curving = self.space.jacobi(v)[0][..., None, :]
+        f, s = cosine(t * t * curving), t * sinc(t * t * curving)
+        slope = -curving * s
+        mixed = f * slope * P + (f * f + slope * s) * C + s * f * V
+        return [[f * f * P + 2 * f * s * C + s * s * V, mixed],
+                [mixed, slope * slope * P + 2 * slope * f * C + f * f * V]]
+
+
+class _Chart:
+    """The coordinates of a flat space, as points of their own."""
+
+    curvature = (0.0, 0.0)
+
+    def __init__(self, space):
+        self.dim, self.shape, self.jacobi = space.dim, (space.dim,), space.jacobi
+
+    def _exp(self, M, v):
+        return M + v
+
+    def _log(self, M, X):
+        return X - M
+
+    def _carry(self, M, v, w):
+        return np.broadcast_to(w, np.broadcast_shapes(v.shape, w.shape))
+
+
+def _inside(space, point, velocity, x, Y):
+    """The space as the computations want it, and the arrays, checked."""
+    core, read = (_Chart(space), space.coordinates) if space.flat else (space, space.points)
+    velocity, x = space._vectors(velocity, "velocity"), finite(x, "x")
+    point, Y = read(point), read(Y)
+    if x.ndim == 0 or Y.ndim <= len(core.shape) or x.shape[-1] != Y.shape[-1 - len(core.shape)]:
+        raise ValueError(f"x has shape {x.shape}; accepted is (..., n), one number for each record")
+    return core, point, velocity, x, Y
+
+
+def _records(space, x, Y):
+    """x and the records, checked and of one shape, if a geodesic can be fitted to them."""
+    x, d = finite(x, "x"), len(space.shape)
+    if np.ndim(Y) <= d or x.ndim == 0 or x.shape[-1] != np.shape(Y)[-1 - d] or x.shape[-1] < 2:
+        raise ValueError(f"x has shape {x.shape} and Y has shape {np.shape(Y)}; accepted are (..., "
+                         f"n) and (..., n, {', '.join(map(str, space.shape))}) with n ≥ 2")
+    Y = finite(Y, "Y", complex_array if np.iscomplexobj(Y) else finite)
+    if space.flat:
+        space.coordinates(Y)
+    else:
+        Y = space.points(Y, "Y")
+    batch = np.broadcast_shapes(x.shape, Y.shape[:Y.ndim - d])
+    x, Y = np.broadcast_to(x, batch), np.broadcast_to(Y, (*batch, *space.shape))
+    low, high = x.min(axis=-1) / 2, x.max(axis=-1) / 2
+    if (bad := ~(high - low > 8 * EPS * np.maximum(np.abs(low), np.abs(high)))).any():
+        index = first(bad)
+        raise ValueError(f"x{at(index)} is {2 * low[index]:.6g} for all records; accepted are x "
+                         "that differ")
+    return x, Y
+
+
+def _standardised(x):
+    """The middle of each row of x, the largest distance from it, and x in these units."""
+    middle = (x / x.shape[-1]).sum(axis=-1)
+    t = x - middle[:, None]
+    scale = np.abs(t).max(axis=-1)
+    return middle, scale, t / scale[:, None]
+
+
+def _fitted(space, t, Y, tolerance, batch):
+    """Points and velocities at t = 0 of the fits, in blocks of fits."""
+    core = _Chart(space) if space.flat else space
+    if space.flat:
+        y = space.coordinates(Y)
+        origin = y[:, 0]
+        y = y - origin[:, None]
+        unit = np.abs(y).max(axis=(-2, -1))
+        unit = np.where(unit > 0, unit, 1)[:, None]
+        Y = y / unit[..., None]
+    size = max(ENTRIES // (t.shape[-1] * core.dim * min(core.dim, FEW)), 1)
+    parts = [_descent(core, t[i:i + size], Y[i:i + size], tolerance, (i, batch))
+             for i in range(0, len(t), size)]
+    point, v = (np.concatenate(part) for part in zip(*parts, strict=True))
+    if space.flat:
+        return space.point(origin + unit * point), unit * v
+    return point, v
+
+
+def _descent(core, x, Y, tolerance, place):
+    """Points and velocities at which the energy is least, for a batch of data sets."""
+    fits = np.arange(len(x))
+    start = Y[fits, np.abs(x).argmin(axis=-1)]
+    steps = core._log(_among(core, start), Y)
+    p = start
+    if curved_down := core.curvature[0] < 0:  # then a condition number costs digits
+        p = np.broadcast_to(core.origin, start.shape).copy()
+        Y = core._exp(_among(core, p), steps)
+    longest, spread = _norm(steps).max(axis=-1), np.sqrt(_square(steps))
+    goal = tolerance * spread + 16 * EPS * _unit(core)
+    v, damping = np.zeros((len(x), core.dim)), np.full(len(x), LEAST)
+    curve = np.broadcast_to(_among(core, p), Y.shape).copy()
+    E = spread**2 / 2
+    found_p, found_v = p.copy(), v.copy()
+    for _ in range(STEPS):
+        axes, f, s = _fields(core, v, x)
+        seen = _carried_back(core, p, v, x, axes, curve, steps)
+        slope_p, slope_v = np.mean(f * seen, axis=-2), np.mean(s * seen, axis=-2)
+        size = np.sqrt((slope_p**2 + slope_v**2).sum(axis=-1))
+        done = size <= goal
+        found_p[fits], found_v[fits] = p, v
+        if done.all():
+            break
+        if done.any():
+            left = ~done
+            (fits, x, Y, p, v, damping, curve, steps, E, longest, goal, axes, f, s, slope_p,
+             slope_v) = (A[left] for A in (fits, x, Y, p, v, damping, curve, steps, E, longest,
+                                           goal, axes, f, s, slope_p, slope_v))
+        F, G, H = (entry / x.shape[-1] for entry in _information(f, s))
+        flat = damping[:, None], damping[:, None] * np.mean(x * x, axis=-1)[:, None]
+        P, V = F + flat[0], H + flat[1]
+        a, b = ((V * slope_p - G * slope_v), (P * slope_v - G * slope_p)) / (P * V - G * G)
+        much = np.sqrt(np.maximum((a * a).sum(axis=-1), (b * b).sum(axis=-1)))
+        a, b = np.minimum(2 * longest / np.maximum(much, 1e-300), 1)[:, None] * np.stack([a, b])
+        hoped = (a * slope_p + b * slope_v - (F * a * a + 2 * G * a * b + H * b * b) / 2).sum(-1)
+        a, b = (np.einsum("...ij,...j->...i", axes, c) for c in (a, b))
+        q, w = core._exp(p, a), core._carry(p, a, v + b)
+        there = _curve(core, q, w, x)
+        held = core.contains(there).all(axis=-1) if curved_down else np.ones(len(x), bool)
+        there[~held] = curve[~held]
+        onward = core._log(there, Y)
+        gain = np.where(held, E - _square(onward) / 2, -np.inf)
+        better = gain >= -1e-12 * E
+        share = np.where(hoped > 1e-10 * E, gain / np.maximum(hoped, 1e-300), 0.5)
+        damping = np.where(share > 0.75, np.maximum(damping / 10, LEAST), damping)
+        damping = np.where((share < 0.25) | ~better, np.maximum(4 * damping, FIRM), damping)
+        p[better], v[better], curve[better], steps[better] = (
+            A[better] for A in (q, w, there, onward))
+        E = np.where(better, E - gain, E)
+    else:
+        index = place[0] + fits[0]
+        name = at(np.unravel_index(index, place[1])) if place[1] else ""
+        raise ValueError(f"the fit{name} stands at a gradient of {size.max():.6g} after {STEPS} "
+                         f"steps; accepted is {goal[0]:.6g}")
+    if curved_down:
+        found_p = core._exp(start, core._log(np.broadcast_to(core.origin, start.shape), found_p))
+    return found_p, found_v
+
+
+def _fields(core, velocity, x):
+    """The axes at the point, and the two Jacobi fields along each of them at `x`.
+
+    Those of J(0) = u, J'(0) = 0 and those of J(0) = 0, J'(0) = u, both of shape (..., n, dim).
+    """
+    curving, axes = core.jacobi(velocity)
+    c = (x * x)[..., None] * curving[..., None, :]
+    return axes, cosine(c), x[..., None] * sinc(c)
+
+
+def _carried_back(core, point, velocity, x, axes, curve, steps):
+    """The residuals, carried back to the point, along the axes there."""
+    point, way = _among(core, point), x[..., None] * velocity[..., None, :]
+    if core.dim <= FEW:
+        there = core._carry(_among(core, point), way[..., None, :],
+                            axes.swapaxes(-2, -1)[..., None, :, :])
+        return np.einsum("...ij,...j->...i", there, steps)
+    back = -core._carry(point, way, way)
+    return np.einsum("...ij,...ni->...nj", axes, core._carry(curve, back, steps))
+
+
+def _information(f, s):
+    """The entries of the information on (point, velocity) along each axis."""
+    return tuple(np.einsum("...nd,...nd->...d", A, B) for A, B in ((f, f), (f, s), (s, s)))
+
+
+def _curve(core, point, velocity, x):
+    return core._exp(_among(core, point), x[..., None] * velocity[..., None, :])
+
+
+def _among(space, M):
+    """Points with an axis more, along which they meet many records."""
+    return M[(..., None) + len(space.shape) * (slice(None),)]
+
+
+def _norm(v):
+    return np.sqrt(np.einsum("...i,...i->...", v, v))
+
+
+def _square(steps):
+    """Mean squared lengths of the residuals."""
+    return np.einsum("...nd,...nd->...", steps, steps) / steps.shape[-2]
+
+
+def _unit(core):
+    """A length of the order of points' own, of which rounding is a share."""
+    steepest = max(map(abs, core.curvature))
+    return 1 / math.sqrt(steepest) if steepest else 1.0
