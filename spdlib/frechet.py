@@ -1,12 +1,12 @@
 """Fréchet means: the query, its sensitivity, and the private release."""
 
 import functools
-import inspect
 import math
 
 import numpy as np
 
 from ._checks import EPS, array, choice, complex_array, finite, generator, integer, number, positive
+from ._estimator import Estimator
 from .densities import KNormGradient, TruncatedLoss
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from .spaces import KendallPlanar, LogEuclidean, TangentSpace
@@ -242,7 +242,7 @@ class FrechetMean:
         return step
 
 
-class PrivateFrechetMean:
+class PrivateFrechetMean(Estimator):
     """(ε, δ)-DP Fréchet mean, of SPD matrices in the log-Euclidean distance or on another space.
 
     Neighbours differ in one record, replaced by any other; the number of records is public. Records
@@ -359,8 +359,7 @@ class PrivateFrechetMean:
             For a parameter, a shape or a record that is none, and for what the space cannot keep.
             Then nothing has been drawn, and no attribute of an earlier fit is left.
         """
-        for name in ("mean_", "log_mean_", "mechanism_", "privacy_"):
-            vars(self).pop(name, None)
+        self._forget()
         makers = MECHANISMS | DENSITIES
         make, rng = makers[choice(self.mechanism, "mechanism", makers)], generator(rng)
         query = FrechetMean(X, self.center, self.radius, self._space(), self.on_invalid)
@@ -414,29 +413,6 @@ class PrivateFrechetMean:
             given["domain"] = query.radius
         given["approximate"] = bool(self.approximate)
         return {name: given[name] for name in known}
-
-    def get_params(self, deep=True):
-        """The parameters, a dict, as scikit-learn expects."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-
-    def set_params(self, **parameters):
-        """Set parameters by name; returns itself. ValueError for an unknown name."""
-        for name, value in parameters.items():
-            setattr(self, choice(name, "parameter", self.get_params()), value)
-        return self
-
-    def __sklearn_tags__(self):
-        """What scikit-learn asks of an estimator that it shows or checks."""
-        from sklearn.utils import InputTags, Tags, TargetTags
-
-        return Tags(estimator_type=None, target_tags=TargetTags(required=False),
-                    input_tags=InputTags(two_d_array=False, three_d_array=True))
-
-    def __repr__(self):
-        parameters = inspect.signature(type(self)).parameters
-        given = (f"{name}={value!r}" for name, value in self.get_params().items()
-                 if repr(value) != repr(parameters[name].default))
-        return f"{type(self).__name__}({', '.join(given)})"
 
 
 def _radius(radius):

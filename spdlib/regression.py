@@ -13,9 +13,9 @@ from ._checks import EPS, at, complex_array, finite, first, positive
 from ._functions import cosine, sinc
 
 FEW = 16  # dimensions up to which the axes are carried to the records, not the records to the axes
-STEPS = 300  # of a fit
+STEPS, PATIENCE = 300, 15  # of a fit, and after how many of Gauss it takes those of Newton
 ENTRIES = 2**18  # numbers that are looked at together
-LEAST, FIRM = 1e-10, 0.1  # damping, in units of the information on a straight line
+LEAST, FIRM = 1e-15, 0.1  # damping, in units of the information on a straight line
 
 
 def predict(space, point, velocity, x):
@@ -51,10 +51,8 @@ def gradients(space, point, velocity, x, Y, clip=None):
     if clip is not None:
         size = _norm(steps)[..., None]
         steps = steps * np.minimum(positive(clip, "clip") / np.where(size > 0, size, 1), 1)
-    axes, *fields = _fields(core, velocity, x)
-    steps = _carried_back(core, point, velocity, x, axes, curve, steps)
-    return tuple(-np.einsum("...ij,...j->...i", axes, np.mean(field * steps, axis=-2))
-                 for field in fields)
+    axes, _, _, fall = _falls(core, point, velocity, x, curve, steps)
+    return tuple(np.moveaxis(-np.einsum("...ij,...cj->...ci", axes, fall), -2, 0))
 
 
 class GeodesicRegression:
@@ -144,7 +142,7 @@ class GeodesicRegression:
         t = self.x - self._middle[..., None]
         _, f, s = _fields(self.space, v, t)
         F, G, H = _information(f, s)
-        variance = 2 * self.energy[..., None] / ((n - 2) * dim) / (F * H - G * G)
+        variance = 2 * n * self.energy[..., None] / ((n - 2) * dim) / (F * H - G * G)
         P, C, V = ((variance * entry)[..., None, :] for entry in (H, -G, F))
         t = (x - self._middle[..., None])[..., None]
         curving = self.space.jacobi(v)[0][..., None, :]
@@ -231,64 +229,127 @@ def _fitted(space, t, Y, tolerance, batch):
     return point, v
 
 
+class _Fits:
+    """Fits under way: arrays of which the first axis is that of the fits."""
+
+    def __init__(self, **arrays):
+        self.__dict__.update(arrays)
+
+    def only(self, which):
+        return _Fits(**{name: A[which] for name, A in vars(self).items()})
+
+
 def _descent(core, x, Y, tolerance, place):
     """Points and velocities at which the energy is least, for a batch of data sets."""
-    fits = np.arange(len(x))
-    start = Y[fits, np.abs(x).argmin(axis=-1)]
-    steps = core._log(_among(core, start), Y)
-    p = start
-    if curved_down := core.curvature[0] < 0:  # then a condition number costs digits
-        p = np.broadcast_to(core.origin, start.shape).copy()
-        Y = core._exp(_among(core, p), steps)
-    longest, spread = _norm(steps).max(axis=-1), np.sqrt(_square(steps))
-    goal = tolerance * spread + 16 * EPS * _unit(core)
-    v, damping = np.zeros((len(x), core.dim)), np.full(len(x), LEAST)
-    curve = np.broadcast_to(_among(core, p), Y.shape).copy()
-    E = spread**2 / 2
-    found_p, found_v = p.copy(), v.copy()
-    for _ in range(STEPS):
-        axes, f, s = _fields(core, v, x)
-        seen = _carried_back(core, p, v, x, axes, curve, steps)
-        slope_p, slope_v = np.mean(f * seen, axis=-2), np.mean(s * seen, axis=-2)
-        size = np.sqrt((slope_p**2 + slope_v**2).sum(axis=-1))
-        done = size <= goal
-        found_p[fits], found_v[fits] = p, v
+    index = np.arange(len(x))
+    start = Y[index, np.abs(x).argmin(axis=-1)]
+    steps, point = core._log(_among(core, start), Y), start.copy()
+    if core.curvature[0] < 0:  # about the identity: a condition number costs digits
+        point[:] = core.origin
+        Y = core._exp(_among(core, point), steps)
+    spread, velocity = np.sqrt(_square(steps)), np.zeros((len(x), core.dim))
+    found_p, found_v = np.empty_like(point), np.empty_like(velocity)
+    fits = _Fits(index=index, x=x, Y=Y, point=point, velocity=velocity, steps=steps,
+                 curve=np.broadcast_to(_among(core, point), Y.shape).copy(), energy=spread**2 / 2,
+                 damping=np.full(len(x), LEAST), farthest=_norm(steps).max(axis=-1),
+                 goal=tolerance * spread + 16 * EPS * _unit(core))
+    for i in range(STEPS):
+        fits.axes, fits.f, fits.s, fits.fall = _falls(core, fits.point, fits.velocity, fits.x,
+                                                      fits.curve, fits.steps)
+        size = np.sqrt(np.einsum("mci,mci->m", fits.fall, fits.fall))
+        done = size <= fits.goal
+        found_p[fits.index[done]] = fits.point[done]
+        found_v[fits.index[done]] = fits.velocity[done]
         if done.all():
             break
         if done.any():
-            left = ~done
-            (fits, x, Y, p, v, damping, curve, steps, E, longest, goal, axes, f, s, slope_p,
-             slope_v) = (A[left] for A in (fits, x, Y, p, v, damping, curve, steps, E, longest,
-                                           goal, axes, f, s, slope_p, slope_v))
-        F, G, H = (entry / x.shape[-1] for entry in _information(f, s))
-        flat = damping[:, None], damping[:, None] * np.mean(x * x, axis=-1)[:, None]
-        P, V = F + flat[0], H + flat[1]
-        a, b = ((V * slope_p - G * slope_v), (P * slope_v - G * slope_p)) / (P * V - G * G)
-        much = np.sqrt(np.maximum((a * a).sum(axis=-1), (b * b).sum(axis=-1)))
-        a, b = np.minimum(2 * longest / np.maximum(much, 1e-300), 1)[:, None] * np.stack([a, b])
-        hoped = (a * slope_p + b * slope_v - (F * a * a + 2 * G * a * b + H * b * b) / 2).sum(-1)
-        a, b = (np.einsum("...ij,...j->...i", axes, c) for c in (a, b))
-        q, w = core._exp(p, a), core._carry(p, a, v + b)
-        there = _curve(core, q, w, x)
-        held = core.contains(there).all(axis=-1) if curved_down else np.ones(len(x), bool)
-        there[~held] = curve[~held]
-        onward = core._log(there, Y)
-        gain = np.where(held, E - _square(onward) / 2, -np.inf)
-        better = gain >= -1e-12 * E
-        share = np.where(hoped > 1e-10 * E, gain / np.maximum(hoped, 1e-300), 0.5)
-        damping = np.where(share > 0.75, np.maximum(damping / 10, LEAST), damping)
-        damping = np.where((share < 0.25) | ~better, np.maximum(4 * damping, FIRM), damping)
-        p[better], v[better], curve[better], steps[better] = (
-            A[better] for A in (q, w, there, onward))
-        E = np.where(better, E - gain, E)
+            fits = fits.only(~done)
+        step = _newton if i >= PATIENCE and core.dim <= FEW else _gauss
+        _move(core, fits, *step(core, fits))
     else:
-        index = place[0] + fits[0]
-        name = at(np.unravel_index(index, place[1])) if place[1] else ""
-        raise ValueError(f"the fit{name} stands at a gradient of {size.max():.6g} after {STEPS} "
-                         f"steps; accepted is {goal[0]:.6g}")
-    if curved_down:
+        name = at(np.unravel_index(place[0] + fits.index[0], place[1])) if place[1] else ""
+        raise ValueError(f"the fit{name} stands at a gradient of {size[~done][0]:.6g} after {STEPS}"
+                         f" steps; accepted is {fits.goal[0]:.6g}")
+    if core.curvature[0] < 0:
         found_p = core._exp(start, core._log(np.broadcast_to(core.origin, start.shape), found_p))
     return found_p, found_v
+
+
+def _gauss(core, fits):
+    """The step of Gauss and Newton, damped: along each axis two equations in two unknowns.
+
+    Returns the changes of point and velocity, shape (fits, 2, dim), what the energy falls by along
+    them, to first order, and its second derivative, as far as the residuals do not bend.
+    """
+    F, G, H = (entry / fits.x.shape[-1] for entry in _information(fits.f, fits.s))
+    P = F + fits.damping[:, None]
+    V = H + (fits.damping * np.mean(fits.x**2, axis=-1))[:, None]
+    p, v = fits.fall[:, 0], fits.fall[:, 1]
+    a, b = (V * p - G * v) / (P * V - G * G), (P * v - G * p) / (P * V - G * G)
+    change = np.einsum("mij,mkj->mki", fits.axes, np.stack([a, b], axis=1))
+    bend = F * a * a + 2 * G * a * b + H * b * b
+    return change, (a * p + b * v).sum(axis=-1), bend.sum(axis=-1)
+
+
+def _newton(core, fits):
+    """The step of Newton, damped, downhill at saddles, too: for residuals so long that they bend.
+
+    The second derivatives are differences of gradients. Returns what `_gauss` does.
+    """
+    dim, h = core.dim, 1e-5 * _unit(core)
+    ways = h * np.concatenate([np.eye(2 * dim), -np.eye(2 * dim)])
+    a, b = ways[:, :dim], ways[:, dim:]
+    M, x, Y = _among(core, fits.point), fits.x[:, None], fits.Y[:, None]
+    point, velocity = core._exp(M, a), core._carry(M, a, fits.velocity[:, None] + b)
+    curve = _curve(core, point, velocity, x)
+    axes, _, _, fall = _falls(core, point, velocity, x, curve, core._log(curve, Y))
+    back = core._carry(_among(core, M), a[:, None], np.eye(dim))
+    fall = np.einsum("mwij,mwjk,mwck->mwci", back, axes, fall).reshape(len(x), 4 * dim, 2 * dim)
+    H = (fall[:, 2 * dim:] - fall[:, :2 * dim]) / (2 * h)
+    fall = np.einsum("mij,mcj->mci", fits.axes, fits.fall).reshape(len(x), 2 * dim)
+    unit = np.ones((len(x), 2 * dim))  # in which the information on a straight line is 1
+    unit[:, dim:] = 1 / np.sqrt(np.mean(fits.x**2, axis=-1))[:, None]
+    H = unit[:, :, None] * (H + H.swapaxes(1, 2)) / 2 * unit[:, None]
+    curving, Q = np.linalg.eigh(H)
+    firm = np.maximum(np.abs(curving), 1e-6 * np.abs(curving).max(axis=-1, keepdims=True))
+    along = np.einsum("mji,mj->mi", Q, unit * fall)
+    step = along / (firm + fits.damping[:, None])
+    change = (unit * np.einsum("mij,mj->mi", Q, step)).reshape(len(x), 2, dim)
+    return change, (along * step).sum(axis=-1), (curving * step * step).sum(axis=-1)
+
+
+def _move(core, fits, change, slope, bend):
+    """Make the step where the energy falls, and choose how much to damp the next one."""
+    longest = np.sqrt((change * change).sum(axis=-1).max(axis=-1))
+    share = np.minimum(2 * fits.farthest / np.maximum(longest, 1e-300), 1)
+    a, b = np.moveaxis(share[:, None, None] * change, 1, 0)
+    hoped = share * slope - share**2 * bend / 2
+    point, velocity = core._exp(fits.point, a), core._carry(fits.point, a, fits.velocity + b)
+    curve = _curve(core, point, velocity, fits.x)
+    held = np.ones(len(fits.x), bool)
+    if core.curvature[0] < 0:  # a curve may leave what float64 holds
+        held = core.contains(curve).all(axis=-1)
+        curve[~held] = fits.curve[~held]
+    steps = core._log(curve, fits.Y)
+    gain = np.where(held, fits.energy - _square(steps) / 2, -np.inf)
+    better = gain >= -1e-12 * fits.energy  # which is rounding
+    for name, A in dict(point=point, velocity=velocity, curve=curve, steps=steps).items():
+        getattr(fits, name)[better] = A[better]
+    fits.energy = np.where(better, fits.energy - gain, fits.energy)
+    told = hoped > 1e-10 * fits.energy
+    good, bad = told & (gain > 0.75 * hoped), told & (gain < 0.25 * hoped) | ~better
+    fits.damping = np.where(good, np.maximum(fits.damping / 10, LEAST), fits.damping)
+    fits.damping = np.where(bad, np.maximum(4 * fits.damping, FIRM), fits.damping)
+
+
+def _falls(core, point, velocity, x, curve, steps):
+    """The axes at the point, the two Jacobi fields, and what the energy falls by along them.
+
+    The last is minus its gradients in the point and in the velocity, shape (..., 2, dim).
+    """
+    axes, f, s = _fields(core, velocity, x)
+    steps = _carried_back(core, point, velocity, x, axes, curve, steps)
+    return axes, f, s, np.stack([np.mean(f * steps, axis=-2), np.mean(s * steps, axis=-2)], axis=-2)
 
 
 def _fields(core, velocity, x):

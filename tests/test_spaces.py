@@ -19,6 +19,7 @@ from pyriemann.geometry.tangentspace import exp_map_riemann, log_map_riemann
 from scipy.optimize import minimize
 
 from spdlib import spaces
+from spdlib._functions import cosine, sinc
 from spdlib._parallel import by_blocks
 from spdlib.spaces import (
     AffineInvariant,
@@ -96,7 +97,7 @@ def none_known(space, rng):
 class Turned:
     """A space whose frame at an array is turned, by a matrix that jumps from array to array.
 
-    Volumes are told without a point, so only by turns that are isometries of the space.
+    Volumes and curvature are told without a point: turns have to be isometries of the space.
     """
 
     def _turn(self, M, v, back=False):
@@ -127,6 +128,10 @@ def turned(space):
     if isinstance(space, AffineInvariant):
         Q, basis = orthogonal(space.k, rng), invvecd(np.eye(space.dim))
         other.turns = np.array([np.eye(space.dim), vecd(Q @ basis @ Q.T).T])
+    if isinstance(space, KendallPlanar):
+        x, y = rng.standard_normal((2, 2, space.dim // 2, space.dim // 2))
+        U = np.linalg.qr(x + 1j * y)[0]
+        other.turns = np.block([[U.real, -U.imag], [U.imag, U.real]])
     return other
 
 
@@ -335,6 +340,39 @@ def jacobi_fields_lie_between_those_of_the_curvature_bounds_and_reach_them(space
         np.testing.assert_allclose(stretch[:, end], bound, rtol=0, atol=1e-4)
 
 
+def jacobi_fields_are_the_derivatives_of_geodesics(space, p):
+    """By the velocity, J(0) = 0, and by the point, J'(0) = 0, in the frame that transport carries.
+
+    One field in each direction of the frame, against central differences.
+    """
+    curving, axes = space.jacobi(p.v)
+    assert curving.shape == p.v.shape and axes.shape == (*p.v.shape, space.dim)
+    np.testing.assert_allclose(axes.swapaxes(1, 2) @ axes, [np.eye(space.dim)] * p.n, atol=1e-13)
+    along = np.einsum("nij,ni->nj", axes, p.v)
+    np.testing.assert_allclose(along * curving / unit(space), 0, rtol=0, atol=1e-13)
+    M, v, h = p.M[:, None], p.v[:, None], 1e-4 * unit(space)
+    carried = space.transport(M, v, np.eye(space.dim))
+
+    def field(f):
+        return np.einsum("nij,nj,nkj,nil->nkl", axes, f(curving), axes, carried)
+
+    def moved(h):
+        e = h * np.eye(space.dim)
+        return space.log(space.exp(p.M, p.v)[:, None],
+                         space.exp(space.exp(M, e), space.transport(M, e, v)))
+
+    by_point = (moved(h) - moved(-h)) / (2 * h)
+    np.testing.assert_allclose(field(cosine), by_point, rtol=0, atol=1e-7)
+    by_velocity = derivative_of_exp(space, p.M, p.v).swapaxes(1, 2)
+    np.testing.assert_allclose(field(sinc), by_velocity, rtol=0, atol=1e-7)
+
+
+def at_rest_nothing_bends(space, p):
+    curving, axes = space.jacobi(0 * p.v[None])
+    np.testing.assert_array_equal(curving, np.zeros((1, *p.v.shape)))
+    np.testing.assert_allclose(axes.swapaxes(2, 3) @ axes, [[np.eye(space.dim)] * p.n], atol=1e-15)
+
+
 def jacobi_field(kappa, r):
     """Length at r, over r, of the Jacobi field that starts at 0 with unit speed."""
     t = math.sqrt(abs(kappa)) * r
@@ -446,6 +484,7 @@ LAWS = [
     squared_distances_of_geodesics_err_in_the_fourth_order, radial_directions_stay_perpendicular,
     log_volume_is_the_log_determinant_of_the_derivative_of_exp,
     jacobi_fields_lie_between_those_of_the_curvature_bounds_and_reach_them,
+    jacobi_fields_are_the_derivatives_of_geodesics, at_rest_nothing_bends,
     steps_follow_one_another, transport_is_a_linear_isometry,
     transport_keeps_the_direction_of_its_own_step, transport_back_along_the_geodesic_undoes_it,
     transport_is_that_of_the_pole_ladder, the_geodesic_symmetries_are_isometries,
@@ -491,6 +530,7 @@ def stretched(space, factor):
                   dist=lambda X, Y: factor * space.dist(X, Y),
                   log_volume=lambda v: space.log_volume(v / factor),
                   transport=lambda M, v, w: space.transport(M, v / factor, w),
+                  jacobi=lambda v: space.jacobi(v / factor),
                   mean=lambda M, y, t: factor * space.mean(M, y / factor, t))
 
 
@@ -548,6 +588,11 @@ FAULTS = {
     "a volume of another space": (
         Faulty(SHAPES, log_volume=lambda v: Sphere(4).log_volume(v)),
         log_volume_is_the_log_determinant_of_the_derivative_of_exp),
+    "a curvature of the same in all directions": (
+        Faulty(SHAPES, jacobi=Sphere(4).jacobi), jacobi_fields_are_the_derivatives_of_geodesics),
+    "a curvature that is doubled": (
+        Faulty(AFFINE, jacobi=lambda v: (2 * AFFINE.jacobi(v)[0], AFFINE.jacobi(v)[1])),
+        jacobi_fields_are_the_derivatives_of_geodesics),
     "an arc cosine": (by_cosine(BALL), short_distances_have_five_digits),
     "an arc cosine near the cut locus": (by_cosine(BALL), distances_near_the_cut_locus_are_exact),
     "a squared distance": (
@@ -570,11 +615,12 @@ def test_a_law_notices_a_fault(name):
         law(space, p)
 
 
-def test_only_the_pole_ladder_notices_a_reflection():
+def test_only_the_pole_ladder_and_jacobi_fields_notice_a_reflection():
     space = reflected(Sphere(2))
     p = sample(space, unit_vectors, orthogonal_maps)
     for law in LAWS:
-        if law is not transport_is_that_of_the_pole_ladder:
+        if law not in (transport_is_that_of_the_pole_ladder,
+                       jacobi_fields_are_the_derivatives_of_geodesics):
             law(space, p)
 
 
