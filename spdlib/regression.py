@@ -14,7 +14,7 @@ from ._functions import cosine, sinc
 
 FEW = 16  # dimensions up to which the axes are carried to the records, not the records to the axes
 STEPS, PATIENCE = 300, 15  # of a fit, and after how many of Gauss it takes those of Newton
-ENTRIES = 2**18  # numbers that are looked at together
+ENTRIES = 2**16  # numbers that are looked at together
 LEAST, FIRM = 1e-15, 0.1  # damping, in units of the information on a straight line
 
 
