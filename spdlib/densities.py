@@ -23,7 +23,9 @@ MIXED = 1.05  # largest split-R̂ of chains whose last states are taken: 20 rela
 class DensityMechanism:
     """A density for a query on any space, on a ball about its public centre.
 
-    Heirs define `_score`, the log density with respect to the volume, and `_check`.
+    Heirs define `_score`, the log density with respect to the volume, and `_check`. One whose
+    domain is another says how many coordinates its points have, `_dim`, and overrides what draws
+    from it: `_uniform`, `_by_boxes` and `_by_chains`.
     """
 
     def answer(self, query, rng=None, size=None):
@@ -57,7 +59,7 @@ class DensityMechanism:
             and `approximate` is not set; nothing was drawn then. Where chains do not mix.
         """
         self._check(query)
-        space, dim, rng = query.space, query.space.dim, generator(rng)
+        dim, rng = self._dim(query), generator(rng)
         share, sampler = self._envelope(query)
         exact = dim <= EXACT or share >= LEAST
         if not (exact or self.approximate):
@@ -68,20 +70,32 @@ class DensityMechanism:
         size = math.prod(shape)
         _ = query.steps  # refuses a bad record before anything is drawn
         if not exact:
-            start = ball_steps(space, self.domain, max(size, CHAINS), rng)
-            draws = sample_by_chains(lambda v: self.log_density(query, v), start, self.domain, rng)
+            draws = self._by_chains(query, self._uniform(query, max(size, CHAINS), rng), rng)
         elif share >= LEAST:
             draws = sampler(query, size, rng)
         else:
-            draws, _ = sample_by_boxes(lambda v, reach: self.log_density(query, v, reach),
-                                       self.domain, dim, size, rng)
+            draws = self._by_boxes(query, size, rng)
         return draws[:size].reshape(*shape, dim)
 
     __repr__ = Mechanism.__repr__
 
+    def _dim(self, query):
+        return query.space.dim
+
+    def _uniform(self, query, m, rng):
+        """Points uniform on the domain, by the volume, shape (m, dim)."""
+        return ball_steps(query.space, self.domain, m, rng)
+
+    def _by_boxes(self, query, size, rng):
+        return sample_by_boxes(lambda v, reach: self.log_density(query, v, reach), self.domain,
+                               self._dim(query), size, rng)[0]
+
+    def _by_chains(self, query, start, rng):
+        return sample_by_chains(lambda v: self.log_density(query, v), start, self.domain, rng)
+
     def is_exact(self, query):
         """Whether answers are drawn exactly, not by a chain; no data are looked at."""
-        return query.space.dim <= EXACT or self._envelope(query)[0] >= LEAST
+        return self._dim(query) <= EXACT or self._envelope(query)[0] >= LEAST
 
     def _envelope(self, query):
         """A sampler by rejection, and about the least share that it accepts; by no data."""
@@ -89,10 +103,10 @@ class DensityMechanism:
 
     def _from_uniform(self, query, size, rng):
         """Exact draws by rejection from the uniform law, shape (at least size, dim)."""
-        draws = [np.empty((0, query.space.dim))]
+        draws = [np.empty((0, self._dim(query)))]
         while (missing := size - sum(map(len, draws))) > 0:
             m = min(max(PROPOSALS, 2 * missing), ENTRIES)
-            v = ball_steps(query.space, self.domain, m, rng)
+            v = self._uniform(query, m, rng)
             draws.append(v[rng.standard_exponential(m) > -self._scores(query, v, np.zeros(m))])
         return np.concatenate(draws)
 
@@ -338,43 +352,52 @@ def gradient_sensitivity(n, radius, space, clip, domain):
     return min(moves) / n * (1 + 64 * EPS)
 
 
-def sample_by_boxes(log_density, radius, dim, size, rng):
+def sample_by_boxes(log_density, radius, dim, size, rng, least=PROPOSALS, looks=0.5):
     """Draws from a density on the ball about 0 in R^dim, shape `(size, dim)`, and the proposals.
 
-    `log_density(v, reach)` bounds the log density from above on what of the ball is within `reach`
-    of the points `v` of the ball, and is the log density itself where `reach` is 0. The draws are
-    by rejection from an envelope that is constant on boxes. What is refused splits its box, as
-    long as no more than one box was looked at for two proposals. Every envelope on the way gives
-    the same law to what is accepted, so the draws are exact and independent.
+    If `radius` has several entries, on the product of balls of these radii, of equal dimensions.
+    `log_density(v, reach)` bounds the log density from above on what of the domain is within
+    `reach` of its points `v` (in each of the balls, shape `(m, balls)`, if there are several), and
+    is the log density itself where `reach` is 0. The draws are by rejection from an envelope that
+    is constant on boxes. What is refused splits its box, along the ball in which it is longest, as
+    long as no more than `looks` boxes were looked at for a proposal, of which there are at least
+    `least` at a time. Every envelope on the way gives the same law to what is accepted, so the
+    draws are exact and independent.
     """
-    children = np.stack(np.meshgrid(*dim * [(-0.5, 0.5)], indexing="ij"), axis=-1).reshape(-1, dim)
-    centers, halves = np.zeros((1, dim)), np.array([radius])
+    radii = np.atleast_1d(radius)
+    d = dim // len(radii)
+    cube = np.stack(np.meshgrid(*d * [(-0.5, 0.5)], indexing="ij"), axis=-1).reshape(-1, d)
+    children = np.stack([np.pad(cube, ((0, 0), (d * i, dim - d - d * i)))
+                         for i in range(len(radii))])
+    centers, halves = np.zeros((1, dim)), radii[None].astype(float)
     ceilings, boxes, proposals = _ceilings(log_density, centers, halves, radius), 1, 0
     draws = [np.empty((0, dim))]
     while (missing := size - sum(map(len, draws))) > 0:
-        weights = np.cumsum(np.exp(ceilings + dim * np.log(halves)
-                                   - (ceilings + dim * np.log(halves)).max()))
-        m = max(PROPOSALS, min(len(halves), 4 * missing))
+        logs = ceilings + d * np.log(halves).sum(axis=-1)
+        weights = np.cumsum(np.exp(logs - logs.max()))
+        m = max(least, min(len(halves), 4 * missing))
         pick = np.searchsorted(weights, rng.random(m) * weights[-1], side="right")
         pick = np.minimum(pick, len(halves) - 1)
-        v = centers[pick] + halves[pick, None] * rng.uniform(-1, 1, (m, dim))
-        inside = _length(v) <= radius
+        v = centers[pick] + np.repeat(halves[pick], d, axis=1) * rng.uniform(-1, 1, (m, dim))
+        inside = _inside(v, radius)
         short = np.full(m, math.inf)
         short[inside] = ceilings[pick[inside]] - log_density(v[inside], 0.0)
         accepted = rng.standard_exponential(m) > short
         draws.append(v[accepted][:missing])
         proposals += m
         refused, times = np.unique(pick[~accepted], return_counts=True)
-        most = max((proposals // 2 - boxes) // len(children), 1)
+        most = max((int(looks * proposals) - boxes) // len(cube), 1)
         split = refused[np.argsort(-times, kind="stable")][:most]
-        boxes += len(children) * len(split)
-        parts = (centers[split, None] + halves[split, None, None] * children).reshape(-1, dim)
-        widths = np.repeat(halves[split] / 2, len(children))
-        nearest = np.maximum(np.abs(parts) - widths[:, None], 0)
-        touch = _length(nearest) <= radius
+        boxes += len(cube) * len(split)
+        longest = np.argmax(halves[split], axis=1)
+        steps = np.repeat(halves[split], d, axis=1)[:, None] * children[longest]
+        parts = (centers[split, None] + steps).reshape(-1, dim)
+        shrunk = halves[split] / np.where(np.arange(len(radii)) == longest[:, None], 2, 1)
+        widths = np.repeat(shrunk, len(cube), axis=0)
+        touch = _inside(np.maximum(np.abs(parts) - np.repeat(widths, d, axis=1), 0), radius)
         parts, widths = parts[touch], widths[touch]
         centers = np.concatenate([np.delete(centers, split, axis=0), parts])
-        halves = np.concatenate([np.delete(halves, split), widths])
+        halves = np.concatenate([np.delete(halves, split, axis=0), widths])
         ceilings = np.concatenate([np.delete(ceilings, split),
                                    _ceilings(log_density, parts, widths, radius)])
     return np.concatenate(draws), proposals
@@ -383,12 +406,13 @@ def sample_by_boxes(log_density, radius, dim, size, rng):
 def sample_by_chains(log_density, x, radius, rng):
     """Last states of Metropolis chains in the ball about 0 from the states `x`, shape `(m, dim)`.
 
-    Each run is twice as long as the one before, until the chains have mixed; ValueError where they
-    do not within `LONGEST` steps.
+    If `radius` has several entries, in the product of balls of these radii. Each run is twice as
+    long as the one before, until the chains have mixed; ValueError where they do not within
+    `LONGEST` steps.
     """
     def inside(v):
         log_p = np.full(len(v), -math.inf)
-        near = _length(v) <= radius
+        near = _inside(v, radius)
         log_p[near] = log_density(v[near])
         return log_p
 
@@ -399,10 +423,10 @@ def sample_by_chains(log_density, x, radius, rng):
             lambda x: states.append(x.copy()))
         return x, acceptance, states
 
-    width = radius
+    width = np.repeat(radius, x.shape[-1] // np.size(radius))
     for _ in range(TUNING):
         x, acceptance, _ = run(x, 20)
-        width *= math.exp(2 * (acceptance.mean() - 0.25))
+        width = width * math.exp(2 * (acceptance.mean() - 0.25))
     steps = 512
     while steps <= LONGEST:
         x, _, states = run(x, steps)
@@ -414,14 +438,27 @@ def sample_by_chains(log_density, x, radius, rng):
 
 
 def _ceilings(log_density, centers, halves, radius):
-    """Upper bounds of the log density on what of the boxes is in the ball.
+    """Upper bounds of the log density on what of the boxes is in the domain.
 
-    That is no further from the point of the ball that is nearest to the box's centre than from the
-    centre itself.
+    That is, in each ball, no further from the point of the ball that is nearest to the box's centre
+    than from the centre itself.
     """
-    length = _length(centers)[:, None]
-    return log_density(centers * np.minimum(1, radius / np.maximum(length, radius)),
-                       halves * math.sqrt(centers.shape[-1]))
+    parts = _parts(centers, radius)
+    length = _length(parts)
+    nearest = parts * np.minimum(1, radius / np.maximum(length, radius))[..., None]
+    reach = halves * math.sqrt(parts.shape[-1])
+    return log_density(nearest.reshape(centers.shape), reach if np.ndim(radius) else reach[:, 0])
+
+
+def _parts(v, radius):
+    """The vectors `v`, shape (m, dim), as m times one in each of the balls of these radii."""
+    balls = np.size(radius)
+    return v.reshape(len(v), balls, v.shape[-1] // balls)
+
+
+def _inside(v, radius):
+    """Which of the vectors `v` are in the ball, or the product of balls, about 0."""
+    return (_length(_parts(v, radius)) <= radius).all(axis=-1)
 
 
 def _residuals(query, v):

@@ -9,12 +9,12 @@ import math
 
 import numpy as np
 
-from ._checks import EPS, at, complex_array, finite, first, positive
+from ._checks import EPS, at, finite, first, positive
 from ._functions import cosine, sinc
 
 FEW = 16  # dimensions up to which the axes are carried to the records, not the records to the axes
-STEPS = 300  # of a fit
-ENTRIES = 2**18  # numbers that are looked at together
+STEPS, PATIENCE = 300, 15  # of a fit, and after how many of Gauss it takes those of Newton
+ENTRIES = 2**16  # numbers that are looked at together
 LEAST, FIRM = 1e-15, 0.1  # damping, in units of the information on a straight line
 
 
@@ -27,7 +27,7 @@ def predict(space, point, velocity, x):
 def energy(space, point, velocity, x, Y):
     """Half the mean squared distance of the records `Y` from the curve (eq. 3), shape `(...)`."""
     steps = residuals(space, point, velocity, x, Y)
-    return np.einsum("...nd,...nd->...", steps, steps) / (2 * steps.shape[-2])
+    return _square(steps) / 2
 
 
 def residuals(space, point, velocity, x, Y):
@@ -51,10 +51,8 @@ def gradients(space, point, velocity, x, Y, clip=None):
     if clip is not None:
         size = _norm(steps)[..., None]
         steps = steps * np.minimum(positive(clip, "clip") / np.where(size > 0, size, 1), 1)
-    axes, *fields = _fields(core, velocity, x)
-    steps = _carried_back(core, point, velocity, x, axes, curve, steps)
-    return tuple(-np.einsum("...ij,...j->...i", axes, np.mean(field * steps, axis=-2))
-                 for field in fields)
+    axes, _, _, fall = _falls(core, point, velocity, x, curve, steps)
+    return tuple(np.moveaxis(-np.einsum("...ij,...cj->...ci", axes, fall), -2, 0))
 
 
 class GeodesicRegression:
@@ -93,10 +91,11 @@ class GeodesicRegression:
 
     def __init__(self, x, Y, space, tolerance=1e-9):
         self.space, tolerance = space, positive(tolerance, "tolerance")
-        self.x, Y = _records(space, x, Y)
+        core, self.x, Y = _records(space, x, Y)
         batch, n = self.x.shape[:-1], self.x.shape[-1]
         middle, scale, t = _standardised(self.x.reshape(-1, n))
-        point, v = _fitted(space, t, Y.reshape(-1, n, *space.shape), tolerance, batch)
+        point, v = _fitted(core, t, Y.reshape(-1, n, *core.shape), tolerance, batch)
+        point = space.point(point) if space.flat else point
         with np.errstate(over="ignore"):
             v = v / scale[:, None]
         self._middle = middle.reshape(batch)
@@ -106,8 +105,9 @@ class GeodesicRegression:
         self.point = space.exp(self._anchor[0], back)
         self.velocity = space.transport(self._anchor[0], back, self._anchor[1])
         curve = self.predict(self.x)
-        self.residuals = space.log(curve, Y) if space.flat else space._log(curve, Y)
-        self.energy = np.einsum("...nd,...nd->...", self.residuals, self.residuals) / (2 * n)
+        self.residuals = core._log(space.coordinates(curve) if space.flat else curve, Y)
+        with np.errstate(over="ignore"):
+            self.energy = finite(_square(self.residuals) / 2, "energy")
 
     def predict(self, x):
         """The points of the curve at `x`, shape `(..., m)`; they are `(..., m, *space.shape)`."""
@@ -175,33 +175,36 @@ class _Chart:
 
 def _inside(space, point, velocity, x, Y):
     """The space as the computations want it, and the arrays, checked."""
-    core, read = (_Chart(space), space.coordinates) if space.flat else (space, space.points)
     velocity, x = space._vectors(velocity, "velocity"), finite(x, "x")
-    point, Y = read(point), read(Y)
+    (core, point), (_, Y) = _read(space, point, "point"), _read(space, Y, "Y")
     if x.ndim == 0 or Y.ndim <= len(core.shape) or x.shape[-1] != Y.shape[-1 - len(core.shape)]:
         raise ValueError(f"x has shape {x.shape}; accepted is (..., n), one number for each record")
     return core, point, velocity, x, Y
 
 
+def _read(space, X, name):
+    """The space of a fit, and points `X` of it, checked: of a flat space its chart."""
+    if not space.flat:
+        return space, space.points(X, name)
+    finite(X, name)
+    return _Chart(space), space.coordinates(X)
+
+
 def _records(space, x, Y):
-    """x and the records, checked and of one shape, if a geodesic can be fitted to them."""
+    """The space of a fit, x and the records, of one shape, if a geodesic can be fitted to them."""
     x, d = finite(x, "x"), len(space.shape)
     if np.ndim(Y) <= d or x.ndim == 0 or x.shape[-1] != np.shape(Y)[-1 - d] or x.shape[-1] < 2:
         raise ValueError(f"x has shape {x.shape} and Y has shape {np.shape(Y)}; accepted are (..., "
                          f"n) and (..., n, {', '.join(map(str, space.shape))}) with n ≥ 2")
-    Y = finite(Y, "Y", complex_array if np.iscomplexobj(Y) else finite)
-    if space.flat:
-        space.coordinates(Y)
-    else:
-        Y = space.points(Y, "Y")
-    batch = np.broadcast_shapes(x.shape, Y.shape[:Y.ndim - d])
-    x, Y = np.broadcast_to(x, batch), np.broadcast_to(Y, (*batch, *space.shape))
+    core, Y = _read(space, Y, "Y")
+    batch = np.broadcast_shapes(x.shape, Y.shape[:Y.ndim - len(core.shape)])
+    x, Y = np.broadcast_to(x, batch), np.broadcast_to(Y, (*batch, *core.shape))
     low, high = x.min(axis=-1) / 2, x.max(axis=-1) / 2
     if (bad := ~(high - low > 8 * EPS * np.maximum(np.abs(low), np.abs(high)))).any():
         index = first(bad)
         raise ValueError(f"x{at(index)} is {2 * low[index]:.6g} for all records; accepted are x "
                          "that differ")
-    return x, Y
+    return core, x, Y
 
 
 def _standardised(x):
@@ -212,83 +215,142 @@ def _standardised(x):
     return middle, scale, t / scale[:, None]
 
 
-def _fitted(space, t, Y, tolerance, batch):
+def _fitted(core, t, Y, tolerance, batch):
     """Points and velocities at t = 0 of the fits, in blocks of fits."""
-    core = _Chart(space) if space.flat else space
-    if space.flat:
-        y = space.coordinates(Y)
-        origin = y[:, 0]
-        y = y - origin[:, None]
-        unit = np.abs(y).max(axis=(-2, -1))
-        unit = np.where(unit > 0, unit, 1)[:, None]
-        Y = y / unit[..., None]
+    if flat := isinstance(core, _Chart):  # in units of their own, so that squares are floats
+        origin = Y[:, 0]
+        Y = Y - origin[:, None]
+        unit = np.abs(Y).max(axis=(1, 2))[:, None]
+        unit = np.where(unit > 0, unit, 1)
+        Y = Y / unit[..., None]
     size = max(ENTRIES // (t.shape[-1] * core.dim * min(core.dim, FEW)), 1)
     parts = [_descent(core, t[i:i + size], Y[i:i + size], tolerance, (i, batch))
-             for i in range(0, len(t), size)]
+             for i in range(0, max(len(t), 1), size)]
     point, v = (np.concatenate(part) for part in zip(*parts, strict=True))
-    if space.flat:
-        return space.point(origin + unit * point), unit * v
-    return point, v
+    return (origin + unit * point, unit * v) if flat else (point, v)
+
+
+class _Fits:
+    """Fits under way: arrays of which the first axis is that of the fits."""
+
+    def __init__(self, **arrays):
+        self.__dict__.update(arrays)
+
+    def only(self, which):
+        return _Fits(**{name: A[which] for name, A in vars(self).items()})
 
 
 def _descent(core, x, Y, tolerance, place):
     """Points and velocities at which the energy is least, for a batch of data sets."""
-    fits = np.arange(len(x))
-    start = Y[fits, np.abs(x).argmin(axis=-1)]
-    steps = core._log(_among(core, start), Y)
-    p = start
-    if curved_down := core.curvature[0] < 0:  # then a condition number costs digits
-        p = np.broadcast_to(core.origin, start.shape).copy()
-        Y = core._exp(_among(core, p), steps)
-    longest, spread = _norm(steps).max(axis=-1), np.sqrt(_square(steps))
-    goal = tolerance * spread + 16 * EPS * _unit(core)
-    v, damping = np.zeros((len(x), core.dim)), np.full(len(x), LEAST)
-    curve = np.broadcast_to(_among(core, p), Y.shape).copy()
-    E = spread**2 / 2
-    found_p, found_v = p.copy(), v.copy()
-    for _ in range(STEPS):
-        axes, f, s = _fields(core, v, x)
-        seen = _carried_back(core, p, v, x, axes, curve, steps)
-        slope_p, slope_v = np.mean(f * seen, axis=-2), np.mean(s * seen, axis=-2)
-        size = np.sqrt((slope_p**2 + slope_v**2).sum(axis=-1))
-        done = size <= goal
-        found_p[fits], found_v[fits] = p, v
+    index = np.arange(len(x))
+    start = Y[index, np.abs(x).argmin(axis=-1)]
+    steps, point = core._log(_among(core, start), Y), start.copy()
+    if core.curvature[0] < 0:  # about the identity: a condition number costs digits
+        point[:] = core.origin
+        Y = core._exp(_among(core, point), steps)
+    spread, velocity = np.sqrt(_square(steps)), np.zeros((len(x), core.dim))
+    found_p, found_v = np.empty_like(point), np.empty_like(velocity)
+    fits = _Fits(index=index, x=x, Y=Y, point=point, velocity=velocity, steps=steps,
+                 curve=np.broadcast_to(_among(core, point), Y.shape).copy(), energy=spread**2 / 2,
+                 damping=np.full(len(x), LEAST), farthest=_norm(steps).max(axis=-1),
+                 goal=tolerance * spread + 16 * EPS * _unit(core))
+    for i in range(STEPS):
+        fits.axes, fits.f, fits.s, fits.fall = _falls(core, fits.point, fits.velocity, fits.x,
+                                                      fits.curve, fits.steps)
+        size = np.sqrt(np.einsum("mci,mci->m", fits.fall, fits.fall))
+        done = size <= fits.goal
+        found_p[fits.index[done]] = fits.point[done]
+        found_v[fits.index[done]] = fits.velocity[done]
         if done.all():
             break
         if done.any():
-            left = ~done
-            (fits, x, Y, p, v, damping, curve, steps, E, longest, goal, axes, f, s, slope_p,
-             slope_v) = (A[left] for A in (fits, x, Y, p, v, damping, curve, steps, E, longest,
-                                           goal, axes, f, s, slope_p, slope_v))
-        F, G, H = (entry / x.shape[-1] for entry in _information(f, s))
-        flat = damping[:, None], damping[:, None] * np.mean(x * x, axis=-1)[:, None]
-        P, V = F + flat[0], H + flat[1]
-        a, b = ((V * slope_p - G * slope_v), (P * slope_v - G * slope_p)) / (P * V - G * G)
-        much = np.sqrt(np.maximum((a * a).sum(axis=-1), (b * b).sum(axis=-1)))
-        a, b = np.minimum(2 * longest / np.maximum(much, 1e-300), 1)[:, None] * np.stack([a, b])
-        hoped = (a * slope_p + b * slope_v - (F * a * a + 2 * G * a * b + H * b * b) / 2).sum(-1)
-        a, b = (np.einsum("...ij,...j->...i", axes, c) for c in (a, b))
-        q, w = core._exp(p, a), core._carry(p, a, v + b)
-        there = _curve(core, q, w, x)
-        held = core.contains(there).all(axis=-1) if curved_down else np.ones(len(x), bool)
-        there[~held] = curve[~held]
-        onward = core._log(there, Y)
-        gain = np.where(held, E - _square(onward) / 2, -np.inf)
-        better = gain >= -1e-12 * E
-        share = np.where(hoped > 1e-10 * E, gain / np.maximum(hoped, 1e-300), 0.5)
-        damping = np.where(share > 0.75, np.maximum(damping / 10, LEAST), damping)
-        damping = np.where((share < 0.25) | ~better, np.maximum(4 * damping, FIRM), damping)
-        p[better], v[better], curve[better], steps[better] = (
-            A[better] for A in (q, w, there, onward))
-        E = np.where(better, E - gain, E)
+            fits = fits.only(~done)
+        step = _newton if i >= PATIENCE and core.dim <= FEW else _gauss
+        _move(core, fits, *step(core, fits))
     else:
-        index = place[0] + fits[0]
-        name = at(np.unravel_index(index, place[1])) if place[1] else ""
-        raise ValueError(f"the fit{name} stands at a gradient of {size.max():.6g} after {STEPS} "
-                         f"steps; accepted is {goal[0]:.6g}")
-    if curved_down:
+        name = at(np.unravel_index(place[0] + fits.index[0], place[1])) if place[1] else ""
+        raise ValueError(f"the fit{name} stands at a gradient of {size[~done][0]:.6g} after {STEPS}"
+                         f" steps; accepted is {fits.goal[0]:.6g}")
+    if core.curvature[0] < 0:
         found_p = core._exp(start, core._log(np.broadcast_to(core.origin, start.shape), found_p))
     return found_p, found_v
+
+
+def _gauss(core, fits):
+    """The step of Gauss and Newton, damped: along each axis two equations in two unknowns.
+
+    Returns the changes of point and velocity, shape (fits, 2, dim), what the energy falls by along
+    them, to first order, and its second derivative, as far as the residuals do not bend.
+    """
+    F, G, H = (entry / fits.x.shape[-1] for entry in _information(fits.f, fits.s))
+    P = F + fits.damping[:, None]
+    V = H + (fits.damping * np.mean(fits.x**2, axis=-1))[:, None]
+    p, v = fits.fall[:, 0], fits.fall[:, 1]
+    a, b = (V * p - G * v) / (P * V - G * G), (P * v - G * p) / (P * V - G * G)
+    change = np.einsum("mij,mkj->mki", fits.axes, np.stack([a, b], axis=1))
+    bend = F * a * a + 2 * G * a * b + H * b * b
+    return change, (a * p + b * v).sum(axis=-1), bend.sum(axis=-1)
+
+
+def _newton(core, fits):
+    """The step of Newton, damped, downhill at saddles, too: for residuals so long that they bend.
+
+    The second derivatives are differences of gradients. Returns what `_gauss` does.
+    """
+    dim, h = core.dim, 1e-5 * _unit(core)
+    ways = h * np.concatenate([np.eye(2 * dim), -np.eye(2 * dim)])
+    a, b = ways[:, :dim], ways[:, dim:]
+    M, x, Y = _among(core, fits.point), fits.x[:, None], fits.Y[:, None]
+    point, velocity = core._exp(M, a), core._carry(M, a, fits.velocity[:, None] + b)
+    curve = _curve(core, point, velocity, x)
+    axes, _, _, fall = _falls(core, point, velocity, x, curve, core._log(curve, Y))
+    back = core._carry(_among(core, M), a[:, None], np.eye(dim))
+    fall = np.einsum("mwij,mwjk,mwck->mwci", back, axes, fall).reshape(len(x), 4 * dim, 2 * dim)
+    H = (fall[:, 2 * dim:] - fall[:, :2 * dim]) / (2 * h)
+    fall = np.einsum("mij,mcj->mci", fits.axes, fits.fall).reshape(len(x), 2 * dim)
+    unit = np.ones((len(x), 2 * dim))  # in which the information on a straight line is 1
+    unit[:, dim:] = 1 / np.sqrt(np.mean(fits.x**2, axis=-1))[:, None]
+    H = unit[:, :, None] * (H + H.swapaxes(1, 2)) / 2 * unit[:, None]
+    curving, Q = np.linalg.eigh(H)
+    firm = np.maximum(np.abs(curving), 1e-6 * np.abs(curving).max(axis=-1, keepdims=True))
+    along = np.einsum("mji,mj->mi", Q, unit * fall)
+    step = along / (firm + fits.damping[:, None])
+    change = (unit * np.einsum("mij,mj->mi", Q, step)).reshape(len(x), 2, dim)
+    return change, (along * step).sum(axis=-1), (curving * step * step).sum(axis=-1)
+
+
+def _move(core, fits, change, slope, bend):
+    """Make the step where the energy falls, and choose how much to damp the next one."""
+    longest = np.sqrt((change * change).sum(axis=-1).max(axis=-1))
+    share = np.minimum(2 * fits.farthest / np.maximum(longest, 1e-300), 1)
+    a, b = np.moveaxis(share[:, None, None] * change, 1, 0)
+    hoped = share * slope - share**2 * bend / 2
+    point, velocity = core._exp(fits.point, a), core._carry(fits.point, a, fits.velocity + b)
+    curve = _curve(core, point, velocity, fits.x)
+    held = np.ones(len(fits.x), bool)
+    if core.curvature[0] < 0:  # a curve may leave what float64 holds
+        held = core.contains(curve).all(axis=-1)
+        curve[~held] = fits.curve[~held]
+    steps = core._log(curve, fits.Y)
+    gain = np.where(held, fits.energy - _square(steps) / 2, -np.inf)
+    better = gain >= -1e-12 * fits.energy  # which is rounding
+    for name, A in dict(point=point, velocity=velocity, curve=curve, steps=steps).items():
+        getattr(fits, name)[better] = A[better]
+    fits.energy = np.where(better, fits.energy - gain, fits.energy)
+    told = hoped > 1e-10 * fits.energy
+    good, bad = told & (gain > 0.75 * hoped), told & (gain < 0.25 * hoped) | ~better
+    fits.damping = np.where(good, np.maximum(fits.damping / 10, LEAST), fits.damping)
+    fits.damping = np.where(bad, np.maximum(4 * fits.damping, FIRM), fits.damping)
+
+
+def _falls(core, point, velocity, x, curve, steps):
+    """The axes at the point, the two Jacobi fields, and what the energy falls by along them.
+
+    The last is minus its gradients in the point and in the velocity, shape (..., 2, dim).
+    """
+    axes, f, s = _fields(core, velocity, x)
+    steps = _carried_back(core, point, velocity, x, axes, curve, steps)
+    return axes, f, s, np.stack([np.mean(f * steps, axis=-2), np.mean(s * steps, axis=-2)], axis=-2)
 
 
 def _fields(core, velocity, x):

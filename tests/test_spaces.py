@@ -760,6 +760,14 @@ def test_a_sphere_has_a_curvature_above_0_of_which_lengths_have_squares(kappa):
         Sphere(2, kappa)
 
 
+def test_the_functions_of_curvature_pass_smoothly_from_one_sign_to_the_other():
+    c = np.array([-9, -1e-3, -1e-12, -1e-300, 0, 1e-300, 1e-12, 1e-3, 9])
+    root = np.sqrt(c.astype(complex))
+    np.testing.assert_allclose(cosine(c), np.cos(root).real, rtol=1e-15)
+    np.testing.assert_allclose(sinc(c), np.sinc(root / math.pi).real, rtol=1e-14)
+    assert cosine(-4) == math.cosh(2) and sinc(0) == 1 and sinc(c[:0]).shape == (0,)
+
+
 POLE, SQUARE = np.array([0.0, 0, 1]), np.array([1, 1j, -1, -1j])
 EQUILATERAL = np.exp(2j * math.pi * np.arange(3) / 3)
 REFUSED = {

@@ -1,0 +1,496 @@
+"""Densities for private geodesic regression: the query, two mechanisms, and bounds on boxes.
+
+A geodesic is a point p and a velocity v there, and lives in a public domain: p in a ball about the
+centre, v no longer than the speed. Its coordinates are u = (a, w), the step a from the centre to p,
+and w, which becomes v when it is carried along that step without turning.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+from ._checks import EPS, array, choice, finite, number, positive
+from ._functions import cosine, sinc
+from .calibration import laplace_scale
+from .densities import (
+    DensityMechanism,
+    _hessian,
+    _length,
+    _log_volume,
+    sample_by_boxes,
+    sample_by_chains,
+)
+from .frechet import POLICIES, _center, _numbers, _shape, project_to_ball
+from .sampling import ball_steps
+
+NEAR = 0.9  # of the injectivity radius: no residual is longer
+AT_ONCE, LOOKS = 256, 2.0  # proposals in a round of boxes, and boxes looked at for each
+
+
+class CurveQuery:
+    """The query: which geodesic describes records (x, y) best, on a public domain.
+
+    The geodesic is `t ↦ exp(p, t v)` with t = (x - mid)/(hi - lo), from -1/2 to 1/2 over the range
+    of x: p is its point at the middle, and ‖v‖ its length over the range. The domain holds the
+    pairs with p in the ball about `center` and ‖v‖ ≤ `speed`, measured by the volume times Lebesgue
+    measure in the fibre. Whether a record lies near the domain is not asked.
+
+    Parameters
+    ----------
+    x : array of shape (n,)
+        Moved into `x_range` if they are outside.
+    Y : array of shape (n, *space.shape)
+        The records at x. They are looked at when an answer is asked for, not before.
+    center : array of shape space.shape, or None
+        Public centre; None is the space's own.
+    radius, speed : float
+        Public bounds, in the distance of the space.
+    space : LogEuclidean, Euclidean, TangentSpace, AffineInvariant, Sphere or KendallPlanar
+    x_range : (float, float)
+        Public range of x.
+    on_invalid : {"raise", "center"}
+        What happens to a record whose x is not finite, or whose y is no point of the space.
+
+    Attributes
+    ----------
+    n : int
+        Number of records, public.
+    dim : int
+        That of the space; a geodesic has twice as many coordinates.
+
+    Raises
+    ------
+    ValueError
+        For public parameters or shapes that are none; no record is looked at for it.
+    """
+
+    def __init__(self, x, Y, center, radius, speed, space, x_range=(0, 1),
+                 on_invalid="raise"):
+        self.radius, self.speed = positive(radius, "radius"), positive(speed, "speed")
+        if np.shape(x_range) != (2,) or not -math.inf < x_range[0] < x_range[1] < math.inf:
+            raise ValueError(f"x_range is {x_range!r}; accepted are two finite numbers, the lower "
+                             "one first")
+        self.x_range = float(x_range[0]), float(x_range[1])
+        self._on_invalid = choice(on_invalid, "on_invalid", POLICIES)
+        self._x, self._Y = array(x, "x"), _numbers(space)(Y, "Y")
+        if (self._x.ndim != 1 or len(self._x) == 0
+                or self._Y.shape != (len(self._x), *space.shape)):
+            raise ValueError(f"x and Y have shapes {self._x.shape} and {self._Y.shape}; accepted "
+                             f"are (n,) and (n, {_shape(space)}) with n ≥ 1, Y points of {space!r}")
+        self.space, self.n, self.dim = space, len(self._x), space.dim
+        self.center = _center(center, space)
+
+    @functools.cached_property
+    def times(self):
+        """The t of the records, from -1/2 to 1/2, shape `(n,)`. They are not private."""
+        low, high = self.x_range
+        x = finite(np.where(self._invalid, low, self._x), "x")
+        t = np.clip((np.clip(x, low, high) - low) / (high - low) - 0.5, -0.5, 0.5)
+        return np.where(self._invalid, 0, t)
+
+    @functools.cached_property
+    def steps(self):
+        """Steps from the centre to the records, shape `(n, dim)`. They are not private.
+
+        ValueError for a bad record, whether its x or its y is.
+        """
+        _, Y, invalid = self.times, self._Y, self._invalid
+        if invalid.all():
+            return np.zeros((self.n, self.dim))
+        if invalid.any():  # none is left out: a batch is computed by its size
+            Y = Y.copy()
+            Y[invalid] = Y[~invalid][0]
+        if self.space.flat:
+            steps = self.space.log(self.center, Y)
+        else:
+            steps = self.space._log(self.center, self.space.points(Y, "Y"))
+        return np.where(invalid[:, None], 0, steps)
+
+    @functools.cached_property
+    def _invalid(self):
+        """Which records are none, and stand in the middle of the range and at the centre."""
+        if self._on_invalid == "raise":
+            return np.zeros(self.n, bool)
+        return ~(np.isfinite(self._x) & self.space.contains(self._Y))
+
+    def curve(self, u):
+        """Points p, and velocities in the frames there, of coordinates `u`, shape (..., 2 dim)."""
+        a, w = np.split(finite(u, "u"), 2, axis=-1)
+        return self.space.exp(self.center, a), self.space.transport(self.center, a, w)
+
+
+class _CurveDensity(DensityMechanism):
+    """What both densities share: the domain, and how far a geodesic moves within a box."""
+
+    aspect = 1.0  # how long in w, for one in a, is a box whose sides cost the bounds as much
+
+    def log_density(self, query, u, reach=0.0):
+        """Log density in the coordinates `u`, shape `(m, 2 dim)`, up to a constant.
+
+        Its largest value on the part of the domain that is within `reach` of `u`, in a and in w,
+        shape `(m, 2)`, or more. The coordinates have to be those of points of the domain.
+        """
+        a = u[:, :query.dim]
+        reach = np.broadcast_to(reach, (len(u), 2))
+        volume = _log_volume(query.space, a, _length(a), reach[:, 0])
+        return self._scores(query, u, reach) + volume
+
+    def _check(self, query):
+        """Refuse a domain with which a residual may come near a cut point; by no data."""
+        space, limit = query.space, query.space.injectivity_radius
+        if space.curvature[1] > 0:
+            limit = min(limit, math.pi / math.sqrt(space.curvature[1]))
+        longest = self._longest(query)
+        if not (longest <= NEAR * limit and query.radius < limit / 2):
+            raise ValueError(f"2 radius + speed + clip is {longest:.6g}; accepted are numbers up "
+                             f"to {NEAR * limit:.6g}, {NEAR} times the injectivity radius, so that "
+                             "no residual is near a cut point")
+
+    def _longest(self, query):
+        """What no residual at a geodesic of the domain exceeds: see `_seen`."""
+        return 2 * query.radius + query.speed + self.clip
+
+    def _dim(self, query):
+        return 2 * query.dim
+
+    def _uniform(self, query, m, rng):
+        z = rng.standard_normal((m, query.dim))
+        length = query.speed * rng.random(m) ** (1 / query.dim)
+        return np.concatenate([ball_steps(query.space, query.radius, m, rng),
+                               z * (length / _length(z))[:, None]], axis=-1)
+
+    def _by_boxes(self, query, size, rng):
+        unit = np.array([1.0, self.aspect])
+        units = np.repeat(unit, query.dim)
+        draws, _ = sample_by_boxes(
+            lambda z, reach: self.log_density(query, z * units, reach * unit),
+            np.array([query.radius, query.speed]) / unit, 2 * query.dim, size, rng, AT_ONCE, LOOKS)
+        return draws * units
+
+    def _by_chains(self, query, start, rng):
+        return sample_by_chains(lambda u: self.log_density(query, u), start,
+                                np.array([query.radius, query.speed]), rng)
+
+    def _seen(self, query, u):
+        """Residuals, carried to p along the geodesic, and the factors of its Jacobi fields.
+
+        Lists of what broadcasts to shape (m, n), in orthonormal axes at p along which R(·, v)v is
+        diagonal: J(t) is `cos` b + t `sin` z for J(0) = b, J'(0) = z. A record further from the
+        centre than any geodesic of the domain can come, by more than `clip`, is moved to that
+        distance, each by itself.
+        """
+        far = query.radius + query.speed / 2 + self.clip
+        return _residuals(query, u, project_to_ball(query.steps, far))
+
+    def _box(self, query, u, reach):
+        """How far p and v move within the boxes, B and Z, and the largest ‖v‖, shape (m,)."""
+        a, w = u[:, :query.dim], u[:, query.dim:]
+        low, high = query.space.curvature
+        radius = np.minimum(_length(a) + reach[:, 0], query.radius)
+        speed = np.minimum(_length(w) + reach[:, 1], query.speed)
+        root = math.sqrt(max(high, 0))
+        half = np.tan(root * radius / 2) / root if root else radius / 2
+        B = sinc(min(low, 0) * radius**2) * reach[:, 0]
+        Z = reach[:, 1] + _bending(query.space) * half * B * speed
+        return B, Z, speed
+
+
+class TruncatedCurveLoss(_CurveDensity):
+    """The exponential mechanism on a truncated loss, for geodesics on any space: ε-DP.
+
+    Its density on the domain is proportional to exp(-(ε/2) Σ min(ρ(γ(t_i), y_i)²/b², 1)) with b =
+    `clip`. One record moves the sum by at most 1 at every geodesic, and the constant by the factor
+    that follows. It is drawn exactly on spaces of dimension 1 and 2.
+
+    Parameters
+    ----------
+    epsilon : float
+        The promise.
+    clip : float
+        The distance b from which on a record is not felt.
+    approximate : bool
+        Whether chains may answer where nothing samples exactly; without a proof of the promise.
+
+    Raises
+    ------
+    ValueError
+        For a parameter that is not positive, or an ε outside [1e-6, 1e3].
+    """
+
+    aspect = 2.0
+
+    def __init__(self, epsilon, clip, approximate=False):
+        self.scale = laplace_scale(2.0, epsilon)
+        self.clip = positive(clip, "clip")
+        self.approximate = bool(approximate)
+
+    @classmethod
+    def of(cls, query, epsilon, delta=0, *, clip, approximate=False):
+        """The mechanism for this query; its promise is pure, so `delta` has to be 0."""
+        number(delta, "delta", 0, 0, '0 with "truncated loss", whose promise is pure')
+        made = cls(epsilon, clip, approximate)
+        made._check(query)
+        return made
+
+    def _deepest(self, query):
+        """How far the log density falls at most."""
+        return query.n / self.scale
+
+    def _score(self, query, u, reach):
+        r, cos, sin = self._seen(query, u)
+        distance, b, t = np.sqrt(sum(part * part for part in r)), self.clip, query.times
+        if not reach.any():
+            return -((np.minimum(distance, b) / b) ** 2).sum(axis=-1) / self.scale
+        space = query.space
+        B, Z, speed = self._box(query, u, reach)
+        moved = _moved(space, t, B, Z, speed)
+        far = np.minimum(distance + moved, self._longest(query))
+        # a record that is felt everywhere has a smooth loss, in whose sum the slopes cancel
+        smooth = far < min(b, space.injectivity_radius)
+        slopes = _gradients(r, cos, sin, t, smooth)
+        bends = self._bends(space, t, B, Z, speed, far, smooth)
+        least = np.where(smooth, distance**2, 0).sum(axis=-1)
+        for bend, slope, length in zip(bends, slopes, (B, Z), strict=True):
+            least += _lowest(bend, slope, length)
+        others = np.where(smooth, 0, np.clip(distance - moved, 0, b) / b)
+        return -(np.maximum(least, 0) / b / b + (others**2).sum(axis=-1)) / self.scale
+
+    def _bends(self, space, t, B, Z, speed, far, smooth):
+        """Coefficients of ‖b‖² and ‖z‖² below half the second derivative of Σ ρ² on the boxes."""
+        growth, bent = _factors(space, speed)
+        h = np.where(smooth, _hessian(space, far)[0], 0)
+        up, down = _moments(np.maximum(h, 0), t), 2 * growth**2 * _moments(np.maximum(-h, 0), t)
+        E_bb, E_bz, E_zz = _acceleration(space, _moments(np.where(smooth, far, 0), t), speed)
+        bend_b = up[0] - bent * up[2] - down[0] - E_bb
+        bend_z = up[2] - bent / 3 * up[4] - down[2] - E_zz
+        mixed = np.abs(np.maximum(h, 0) @ t) + E_bz / 2
+        mixed += 2 / 3 * bent * up[3] + (growth**2 - 1) * up[1]
+        bends = np.minimum(bend_b, bend_z) > 0
+        share = np.where(bends, np.sqrt(np.where(bends, bend_b, 1) / np.where(bends, bend_z, 1)),
+                         Z / B)
+        return bend_b - mixed * share, bend_z - mixed / share
+
+
+class CurveKNormGradient(_CurveDensity):
+    """The K-norm gradient mechanism for geodesics, with clipped gradients: ε-DP.
+
+    Its density on the domain is proportional to exp(-‖g‖ / scale), where g is the mean of the
+    records' vectors (dp† r, t dv† r), the gradient of half the squared distance by p and v: r is
+    the residual, shortened to `clip` if it is longer, and the vector is so again. One record moves
+    g by at most 2 clip / n, whatever the data and the curvature are, and the constant by the factor
+    that follows: `scale = 2 sensitivity / epsilon`. It is drawn exactly on spaces of dimension 1
+    and 2.
+
+    Parameters
+    ----------
+    sensitivity : float
+        Of g: 2 clip / n.
+    epsilon : float
+        The promise.
+    clip : float
+        Longest vector of a record.
+    approximate : bool
+        Whether chains may answer where nothing samples exactly; without a proof of the promise.
+
+    Raises
+    ------
+    ValueError
+        For a parameter that is not positive, or an ε outside [1e-6, 1e3].
+    """
+
+    aspect = 5.0
+
+    def __init__(self, sensitivity, epsilon, clip, approximate=False):
+        self.sensitivity = positive(sensitivity, "sensitivity")
+        self.scale = laplace_scale(2 * self.sensitivity, epsilon)
+        self.clip = positive(clip, "clip")
+        self.approximate = bool(approximate)
+
+    @classmethod
+    def of(cls, query, epsilon, delta=0, *, clip, approximate=False):
+        """The mechanism for this query; its promise is pure, so `delta` has to be 0."""
+        number(delta, "delta", 0, 0, '0 with "k-norm gradient", whose promise is pure')
+        made = cls(_gradient_sensitivity(query.n, positive(clip, "clip")), epsilon, clip,
+                   approximate)
+        made._check(query)
+        return made
+
+    def _check(self, query):
+        """Refuse a query that moves g by more than the mechanism was made for, too."""
+        super()._check(query)
+        moves = _gradient_sensitivity(query.n, self.clip)
+        if moves > self.sensitivity:
+            raise ValueError(f"query has a gradient of sensitivity {moves:.6g}; accepted are those "
+                             f"up to {self.sensitivity:.6g}, the mechanism's own")
+
+    def _deepest(self, query):
+        """How far the log density falls at most: g is no longer than the clip."""
+        return self.clip / self.scale
+
+    def _score(self, query, u, reach):
+        r, cos, sin = self._seen(query, u)
+        square, clip, t = sum(part * part for part in r), self.clip, query.times
+        distance = np.sqrt(square)
+        longer = np.sqrt(sum((c * c + t**2 * (s * s)) * (part * part)
+                             for part, c, s in zip(r, cos, sin, strict=True)))
+        # the first clip makes the residual as long as this, the second the vector
+        first = clip / np.maximum(distance, clip)
+        share = first * (clip / np.maximum(first * longer, clip))
+        g_p, g_v = (part / query.n for part in _gradients(r, cos, sin, t, share))
+        if not reach.any():
+            return -np.hypot(g_p, g_v) / self.scale
+        d_p, d_v, rest = self._changes(query, u, reach, distance)
+        least = np.hypot(np.maximum(g_p - d_p, 0), np.maximum(g_v - d_v, 0)) - rest
+        return -np.maximum(least, 0) / self.scale
+
+    def _changes(self, query, u, reach, distance):
+        """How much, on the boxes, both parts of g change at most, and by clipped records besides.
+
+        Carried along, that is. A record that is clipped nowhere in a box has a smooth part in g; of
+        any other it is the length of the change that is bounded.
+        """
+        space, t, clip = query.space, query.times, self.clip
+        B, Z, speed = self._box(query, u, reach)
+        growth, bent = _factors(space, speed)
+        moved = _moved(space, t, B, Z, speed)
+        far = np.minimum(distance + moved, self._longest(query))
+        low, high = _hessian(space, far)
+        steep = np.maximum(high, -low)
+        smooth = far * growth[:, None] < clip / np.sqrt(1 + t * t)
+        turns = _drift(space, _moments(np.where(smooth, far, 0), t), B, Z, speed)
+        others = _drift(space, _moments(np.where(smooth, 0, clip), t), B, Z, speed)
+        steepness = growth**2 * _moments(np.where(smooth, steep, 0), t)
+        unlike = _moments(np.where(smooth, np.maximum(high - 1, 1 - low), 0), t)[1] * growth**2
+        among = _moments(smooth, t)
+        mixed = np.abs(smooth @ t) + unlike + (growth**2 - 1) * among[1] + 2/3 * bent * among[3]
+        change = steep * (clip / np.maximum(distance - moved, clip)) * moved * growth[:, None]
+        rest = np.where(smooth, 0, np.minimum(change, 2 * clip)) @ np.sqrt(1 + t * t)
+        return ((steepness[0] * B + mixed * Z + turns[0]) / query.n,
+                (steepness[2] * Z + mixed * B + turns[1]) / query.n,
+                (rest + others[0] + others[1]) / query.n)
+
+
+def _gradient_sensitivity(n, clip):
+    """How much one of n records moves the mean of vectors no longer than `clip`, rounded up."""
+    return 2 * clip / n * (1 + 64 * EPS)
+
+
+def _residuals(query, u, steps):
+    """Residuals at the geodesics `u`, carried to p, and the factors of Jacobi fields: see `_seen`.
+
+    `steps` lead from the centre to the records. What has no curvature is a line or a plane, as far
+    as the domain reaches; what has dimension 2 is a sphere, whose formulas are short. In general,
+    the product of the reflections in γ(t/2) and in p carries along the geodesic.
+    """
+    space, t = query.space, query.times
+    a, w = u[:, :query.dim], u[:, query.dim:]
+    if space.curvature == (0.0, 0.0):
+        r = [steps[:, i] - a[:, i, None] - w[:, i, None] * t for i in range(query.dim)]
+        return r, [1.0] * query.dim, [1.0] * query.dim
+    if space.dim == 2:
+        return _on_sphere(math.sqrt(space.curvature[1]), a, w, t, steps)
+    center = space.alike(query.center)
+    p, v = space.exp(center, a), space.transport(center, a, w)
+    among = (slice(None), None)
+    middle = space.exp(p[among], v[:, None] * t[:, None] / 2)
+    beyond = space.exp(middle, -space._log(middle, space.exp(center, steps)[None]))
+    curving, axes = space.jacobi(v)
+    curving = curving.T[:, :, None] * t**2
+    r = np.moveaxis(-space._log(p[among], beyond) @ axes, -1, 0)
+    return list(r), list(cosine(curving)), list(sinc(curving))
+
+
+def _on_sphere(root, a, w, t, steps):
+    """`_residuals` on the sphere of curvature root², seen in space with the centre at the pole."""
+
+    def point(v):
+        angle = root * _length(v)[:, None]
+        return np.concatenate([root * np.sinc(angle / math.pi) * v, np.cos(angle)], axis=-1)
+
+    def unit(v):
+        length = _length(v)[:, None]
+        return np.where(length > 0, v, [1.0, 0.0]) / np.where(length > 0, length, 1)
+
+    p, towards, ahead = point(a), unit(a), unit(w)
+    along = (ahead * towards).sum(axis=-1, keepdims=True)
+    sine = (p[:, :2] * towards).sum(axis=-1, keepdims=True)
+    ahead = np.concatenate([ahead + along * (p[:, 2:] - 1) * towards, -along * sine], axis=-1)
+    height, front, side = np.stack([p, ahead, np.cross(p, ahead)]) @ point(steps).T
+    angle = root * _length(w)[:, None] * t
+    tangent = np.tan(angle / 2)  # cos and sin of the angle cost more
+    c, s = (1 - tangent**2) / (1 + tangent**2), 2 * tangent / (1 + tangent**2)
+    height, front = c * height + s * front, c * front - s * height
+    sine = np.sqrt(front**2 + side**2)
+    stretch = np.arctan2(sine, height) / root / np.where(sine > 0, sine, 1)
+    factor = np.where(angle == 0, 1, s) / np.where(angle == 0, 1, angle)
+    return [front * stretch, side * stretch], [1.0, c], [1.0, factor]
+
+
+def _gradients(r, cos, sin, t, weight):
+    """Lengths of the weighted sums of dp† r and of t dv† r, shape (m,) each."""
+    weighted = [weight * part for part in r]
+    return tuple(_length(np.stack([(factor * part) @ power
+                                   for part, factor in zip(weighted, factors, strict=True)], -1))
+                 for factors, power in ((cos, np.ones(len(t))), (sin, t)))
+
+
+def _bending(space):
+    """A bound of ‖R(X, Y)Z‖ for unit vectors, by those of the curvature (Karcher 1970)."""
+    low, high = space.curvature
+    return abs(high) if low == high else 4 / 3 * max(-low, high)
+
+
+def _moments(part, t):
+    """Sums over the records of `part`, shape (m, n), times the powers of ‖t‖ from 0 to 4."""
+    return (part @ np.abs(t)[:, None] ** np.arange(5)).T
+
+
+def _factors(space, speed):
+    """What `cosine` and `sinc` of Jacobi fields are at most, and the curvature of the fastest.
+
+    With x = curvature t² they are at least 1 - x/2 and 1 - x/6.
+    """
+    low, high = space.curvature
+    return cosine(min(low, 0) * speed**2 / 4), max(high, 0) * speed**2
+
+
+def _moved(space, t, B, Z, speed):
+    """How far the geodesics move at t, shape (m, n)."""
+    growth, _ = _factors(space, speed)
+    return (growth * B)[:, None] + np.abs(t) * (growth * Z)[:, None]
+
+
+def _acceleration(space, far, speed):
+    """Bounds, by ‖b‖², ‖b‖‖z‖ and ‖z‖², of Σ ρ times the covariant acceleration of the geodesics.
+
+    `far` are the moments of ρ.
+    """
+    factor, q = _turning(space, speed)
+    return (factor * (far[1] + 2 / 3 * q * far[3]), factor * (2 * far[2] + q * far[4] / 3),
+            factor * 2 / 3 * far[3])
+
+
+def _drift(space, far, B, Z, speed):
+    """Bounds of how much Jacobi fields of unit J(0), and J'(0), turn as p and v move, times Σ ρ.
+
+    `far` are the moments of ρ.
+    """
+    factor, q = _turning(space, speed)
+    mixed = far[2] + q * far[4] / 6
+    return (factor * (B * (far[1] + 2 / 3 * q * far[3]) + Z * mixed),
+            factor * (B * mixed + Z * 2 / 3 * far[3]))
+
+
+def _turning(space, speed):
+    """‖R(·, v)·‖ at the speed, times what negative curvature makes grow, and q of both bounds."""
+    low, high = space.curvature
+    growth, _ = _factors(space, speed)
+    return _bending(space) * speed * growth**3, max(-low, high) * speed**2
+
+
+def _lowest(bend, slope, length):
+    """Least value of bend s² - 2 slope s for s from 0 to `length`."""
+    inside = bend * length > slope
+    s = np.where(inside, slope / np.where(inside, bend, 1), length)
+    return bend * s**2 - 2 * slope * s
