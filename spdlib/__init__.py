@@ -1,5 +1,5 @@
-"""Differentially private Fréchet means and geodesics: of symmetric positive definite (SPD) matrices,
-and on other spaces.
+"""Differentially private means and geodesics of symmetric positive definite (SPD) matrices, and on
+other spaces.
 """
 
 from .densities import KNormGradient, TruncatedLoss

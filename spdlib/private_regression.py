@@ -19,10 +19,11 @@ EVEN = math.sqrt(12)  # one over the standard deviation of t, for records spread
 SHARE = 1 / 6  # of the way to the farthest curve of the domain: the clip by default
 SLOWEST = 0.1  # length of the last step, in gradients; that of the first is 1
 SUMS = (1 - SLOWEST) / math.log(1 / SLOWEST)  # mean length of the steps
-AGAIN = 2.2  # so often the steps lead as far as the farthest curve
+AGAIN = 2.5  # so many times the steps together lead as far as the farthest curve
 FEWEST = 8  # steps
 FINEST = 1e-3  # of the way: the least clip
 ENTRIES = 2**18  # numbers that are looked at together
+FLAT = 14.0  # square roots of curvature times distance, up to which float64 tells points apart
 GRID = 33  # points at which curves are compared
 
 
@@ -36,7 +37,7 @@ class NoisyDescent:
     records are. Normal noise is added to that mean, and the curve moves by a share of it, within
     the domain. The number of steps and their shares are public: from 1 down to 1/10, so that early
     steps cross the domain and late ones average the noise, and so many of them that they could
-    cross it twice.
+    cross it more than twice.
 
     The √12 makes of the velocity a coordinate in which a record weighs as much as in the point: t
     runs from -1/2 to 1/2, and its standard deviation is 1/√12 where the records are spread
@@ -92,12 +93,10 @@ class NoisyDescent:
         The squared error grows with clip × way, as long as few of the gradients near the truth are
         longer: three standard deviations of the records about their curve is a good clip.
         """
-        reach = query.space.injectivity_radius
-        if not query.radius < reach:
-            raise ValueError(f"radius is {query.radius!r}; accepted are numbers below {reach:.6g}, "
-                             f"the injectivity radius of {query.space!r}")
         way = math.hypot(query.radius, query.speed / EVEN)
-        return cls(epsilon, delta, query.n, SHARE * way if clip is None else clip, way)
+        made = cls(epsilon, delta, query.n, SHARE * way if clip is None else clip, way)
+        made._check(query)
+        return made
 
     __repr__ = Mechanism.__repr__
 
@@ -123,11 +122,10 @@ class NoisyDescent:
         Raises
         ------
         ValueError
-            Where the query has fewer records, or one is not sound; nothing was drawn then.
+            Where the query has fewer records, its domain is too large for the space, or a record is
+            not sound; nothing was drawn then.
         """
-        if query.n < self.n:
-            raise ValueError(f"query has {query.n} records; accepted are at least {self.n}, for "
-                             "which the mechanism was made")
+        self._check(query)
         rng, space = generator(rng), query.space
         core, center, Y = _seen(query, self.clip)
         shape = () if size is None else tuple(integer(m, "size", 0) for m in np.atleast_1d(size))
@@ -139,6 +137,20 @@ class NoisyDescent:
             draws.append(self._descend(core, center, query, Y, m, rng))
             left -= m
         return np.concatenate(draws).reshape(*shape, 2 * space.dim)
+
+    def _check(self, query):
+        """Refuse what moves the gradient by more, and what float64 does not hold; by no data."""
+        if query.n < self.n:
+            raise ValueError(f"query has {query.n} records; accepted are at least {self.n}, for "
+                             "which the mechanism was made")
+        space, reach = query.space, query.space.injectivity_radius
+        if not query.radius < reach:
+            raise ValueError(f"radius is {query.radius!r}; accepted are numbers below {reach:.6g}, "
+                             f"the injectivity radius of {space!r}")
+        bend, far = math.sqrt(max(-space.curvature[0], 0)), _farthest(query, self.clip)
+        if not bend * far < FLAT:
+            raise ValueError(f"radius + speed/2 + clip is {far:.6g}; accepted are numbers below "
+                             f"{FLAT / bend:.6g} on {space!r}, where float64 tells points apart")
 
     def _descend(self, core, center, query, Y, m, rng):
         """The last curves of `m` descents at once, in the query's coordinates."""
@@ -172,12 +184,17 @@ def _seen(query, clip):
     A record further from the centre than any curve of the domain, by more than `clip`, is moved to
     that distance, each by itself: float64 may not hold the way to it.
     """
-    steps = project_to_ball(query.steps, query.radius + query.speed / 2 + clip)
+    steps = project_to_ball(query.steps, _farthest(query, clip))
     space = query.space
     if space.flat:
         return _Chart(space), np.zeros(space.dim), steps
     center = space.alike(query.center)  # about an ill-conditioned one float64 holds fewer points
     return space, center, space.exp(center, steps)
+
+
+def _farthest(query, clip):
+    """How far from the centre a curve of the domain may lead, and `clip` more."""
+    return query.radius + query.speed / 2 + clip
 
 
 def _turn(core, M, u):

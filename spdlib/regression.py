@@ -9,12 +9,12 @@ import math
 
 import numpy as np
 
-from ._checks import EPS, at, complex_array, finite, first, positive
+from ._checks import EPS, at, finite, first, positive
 from ._functions import cosine, sinc
 
 FEW = 16  # dimensions up to which the axes are carried to the records, not the records to the axes
 STEPS, PATIENCE = 300, 15  # of a fit, and after how many of Gauss it takes those of Newton
-ENTRIES = 2**18  # numbers that are looked at together
+ENTRIES = 2**16  # numbers that are looked at together
 LEAST, FIRM = 1e-15, 0.1  # damping, in units of the information on a straight line
 
 
@@ -27,7 +27,7 @@ def predict(space, point, velocity, x):
 def energy(space, point, velocity, x, Y):
     """Half the mean squared distance of the records `Y` from the curve (eq. 3), shape `(...)`."""
     steps = residuals(space, point, velocity, x, Y)
-    return np.einsum("...nd,...nd->...", steps, steps) / (2 * steps.shape[-2])
+    return _square(steps) / 2
 
 
 def residuals(space, point, velocity, x, Y):
@@ -91,10 +91,11 @@ class GeodesicRegression:
 
     def __init__(self, x, Y, space, tolerance=1e-9):
         self.space, tolerance = space, positive(tolerance, "tolerance")
-        self.x, Y = _records(space, x, Y)
+        core, self.x, Y = _records(space, x, Y)
         batch, n = self.x.shape[:-1], self.x.shape[-1]
         middle, scale, t = _standardised(self.x.reshape(-1, n))
-        point, v = _fitted(space, t, Y.reshape(-1, n, *space.shape), tolerance, batch)
+        point, v = _fitted(core, t, Y.reshape(-1, n, *core.shape), tolerance, batch)
+        point = space.point(point) if space.flat else point
         with np.errstate(over="ignore"):
             v = v / scale[:, None]
         self._middle = middle.reshape(batch)
@@ -104,8 +105,9 @@ class GeodesicRegression:
         self.point = space.exp(self._anchor[0], back)
         self.velocity = space.transport(self._anchor[0], back, self._anchor[1])
         curve = self.predict(self.x)
-        self.residuals = space.log(curve, Y) if space.flat else space._log(curve, Y)
-        self.energy = np.einsum("...nd,...nd->...", self.residuals, self.residuals) / (2 * n)
+        self.residuals = core._log(space.coordinates(curve) if space.flat else curve, Y)
+        with np.errstate(over="ignore"):
+            self.energy = finite(_square(self.residuals) / 2, "energy")
 
     def predict(self, x):
         """The points of the curve at `x`, shape `(..., m)`; they are `(..., m, *space.shape)`."""
@@ -173,33 +175,36 @@ class _Chart:
 
 def _inside(space, point, velocity, x, Y):
     """The space as the computations want it, and the arrays, checked."""
-    core, read = (_Chart(space), space.coordinates) if space.flat else (space, space.points)
     velocity, x = space._vectors(velocity, "velocity"), finite(x, "x")
-    point, Y = read(point), read(Y)
+    (core, point), (_, Y) = _read(space, point, "point"), _read(space, Y, "Y")
     if x.ndim == 0 or Y.ndim <= len(core.shape) or x.shape[-1] != Y.shape[-1 - len(core.shape)]:
         raise ValueError(f"x has shape {x.shape}; accepted is (..., n), one number for each record")
     return core, point, velocity, x, Y
 
 
+def _read(space, X, name):
+    """The space of a fit, and points `X` of it, checked: of a flat space its chart."""
+    if not space.flat:
+        return space, space.points(X, name)
+    finite(X, name)
+    return _Chart(space), space.coordinates(X)
+
+
 def _records(space, x, Y):
-    """x and the records, checked and of one shape, if a geodesic can be fitted to them."""
+    """The space of a fit, x and the records, of one shape, if a geodesic can be fitted to them."""
     x, d = finite(x, "x"), len(space.shape)
     if np.ndim(Y) <= d or x.ndim == 0 or x.shape[-1] != np.shape(Y)[-1 - d] or x.shape[-1] < 2:
         raise ValueError(f"x has shape {x.shape} and Y has shape {np.shape(Y)}; accepted are (..., "
                          f"n) and (..., n, {', '.join(map(str, space.shape))}) with n ≥ 2")
-    Y = finite(Y, "Y", complex_array if np.iscomplexobj(Y) else finite)
-    if space.flat:
-        space.coordinates(Y)
-    else:
-        Y = space.points(Y, "Y")
-    batch = np.broadcast_shapes(x.shape, Y.shape[:Y.ndim - d])
-    x, Y = np.broadcast_to(x, batch), np.broadcast_to(Y, (*batch, *space.shape))
+    core, Y = _read(space, Y, "Y")
+    batch = np.broadcast_shapes(x.shape, Y.shape[:Y.ndim - len(core.shape)])
+    x, Y = np.broadcast_to(x, batch), np.broadcast_to(Y, (*batch, *core.shape))
     low, high = x.min(axis=-1) / 2, x.max(axis=-1) / 2
     if (bad := ~(high - low > 8 * EPS * np.maximum(np.abs(low), np.abs(high)))).any():
         index = first(bad)
         raise ValueError(f"x{at(index)} is {2 * low[index]:.6g} for all records; accepted are x "
                          "that differ")
-    return x, Y
+    return core, x, Y
 
 
 def _standardised(x):
@@ -210,23 +215,19 @@ def _standardised(x):
     return middle, scale, t / scale[:, None]
 
 
-def _fitted(space, t, Y, tolerance, batch):
+def _fitted(core, t, Y, tolerance, batch):
     """Points and velocities at t = 0 of the fits, in blocks of fits."""
-    core = _Chart(space) if space.flat else space
-    if space.flat:
-        y = space.coordinates(Y)
-        origin = y[:, 0]
-        y = y - origin[:, None]
-        unit = np.abs(y).max(axis=(-2, -1))
-        unit = np.where(unit > 0, unit, 1)[:, None]
-        Y = y / unit[..., None]
+    if flat := isinstance(core, _Chart):  # in units of their own, so that squares are floats
+        origin = Y[:, 0]
+        Y = Y - origin[:, None]
+        unit = np.abs(Y).max(axis=(1, 2))[:, None]
+        unit = np.where(unit > 0, unit, 1)
+        Y = Y / unit[..., None]
     size = max(ENTRIES // (t.shape[-1] * core.dim * min(core.dim, FEW)), 1)
     parts = [_descent(core, t[i:i + size], Y[i:i + size], tolerance, (i, batch))
-             for i in range(0, len(t), size)]
+             for i in range(0, max(len(t), 1), size)]
     point, v = (np.concatenate(part) for part in zip(*parts, strict=True))
-    if space.flat:
-        return space.point(origin + unit * point), unit * v
-    return point, v
+    return (origin + unit * point, unit * v) if flat else (point, v)
 
 
 class _Fits:

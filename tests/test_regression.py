@@ -313,6 +313,33 @@ def test_ill_conditioned_matrices_have_the_fit_of_the_others(condition):
     np.testing.assert_allclose(other.velocity, fit.velocity, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["sphere 2", "affine-invariant 2", "triangles", "pentagons"])
+def test_records_all_over_the_space_have_a_fit(name):
+    """Residuals so long bend: the last steps are Newton's."""
+    space, rng = SPACES[name][0], np.random.default_rng(0)
+    reach = min(space.injectivity_radius, 3.0)
+    y = rng.standard_normal((10, 8, space.dim))
+    Y = space.exp(SPACES[name][1], reach * rng.random((10, 8, 1)) * y
+                  / np.linalg.norm(y, axis=-1, keepdims=True))
+    fit = GeodesicRegression(np.arange(8), Y, space)
+    for g in gradients(space, fit.point, fit.velocity, np.arange(8), Y):
+        assert (np.linalg.norm(g, axis=-1) <= 1e-7).all()
+
+
+def test_gauss_and_newton_end_at_the_same_curve(monkeypatch):
+    space, _, _, x, Y = drawn("sphere 2", fits=10, noise=0.3)
+    fit = GeodesicRegression(x, Y, space)
+    monkeypatch.setattr(regression, "PATIENCE", 2)
+    other = GeodesicRegression(x, Y, space)
+    np.testing.assert_allclose(other.energy, fit.energy, rtol=1e-12)
+    assert (space.dist(other.predict(x), fit.predict(x)) <= 1e-7).all()
+
+
+def test_no_data_sets_have_no_fits():
+    fit = GeodesicRegression(np.ones((0, 5)), np.ones((0, 5, 3)), Sphere(2))
+    assert fit.point.shape == (0, 3) and fit.residuals.shape == (0, 5, 2)
+
+
 def test_the_records_stay_as_they_are():
     space, _, _, x, Y = drawn("sphere 2")
     kept = x.copy(), Y.copy()
@@ -385,6 +412,13 @@ REFUSED = {
         lambda: GeodesicRegression([0, 1, 2], Y3, Sphere(2), tolerance=0), "tolerance is 0"),
     "a fit that float64 does not hold": (
         lambda: GeodesicRegression([0, 1e-320], Y3[:2], Sphere(2)), "velocity.* is inf"),
+    "an energy that float64 does not hold": (
+        lambda: GeodesicRegression([0, 1, 2], [[[-1e200]], [[1e200]], [[1e200]]], Euclidean(1)),
+        "energy is inf"),
+    "masked records": (
+        lambda: GeodesicRegression([0, 1, 2], np.ma.masked_equal(Y3, 0), Sphere(2)), "masked"),
+    "complex matrices": (
+        lambda: GeodesicRegression([0, 1], 1j * np.ones((2, 1, 1)), Euclidean(1)), "dtype complex"),
     "a clip of 0": (
         lambda: gradients(Sphere(2), POLE, [0, 0], [0, 1, 2], Y3, clip=0), "clip is 0"),
     "energy of x that are too few": (

@@ -153,6 +153,7 @@ SPACES = {
     "affine-invariant 4": (AffineInvariant(4), spd, congruences),
     "circle": (Sphere(1, 0.3), unit_vectors, orthogonal_maps),
     "sphere 2": (Sphere(2), unit_vectors, orthogonal_maps),
+    "sphere 10": (Sphere(10), unit_vectors, orthogonal_maps),
     "small sphere 3": (Sphere(3, 1e6), unit_vectors, orthogonal_maps),
     "large sphere 2": (Sphere(2, 1e-6), unit_vectors, orthogonal_maps),
     "triangles": (KendallPlanar(3), landmarks, similarities_of_the_plane),
@@ -666,6 +667,37 @@ def test_a_large_batch_is_what_its_parts_are(name):
     same(space, space.exp(M[many], v[many]), X[many], 1e-7)
 
 
+@pytest.mark.parametrize("space, points", [
+    (Sphere(2), unit_vectors), (Sphere(10), unit_vectors), (KendallPlanar(5), landmarks)], ids=repr)
+def test_a_record_has_the_same_bits_whatever_stands_beside_it(space, points):
+    """Alone, in a pair, and in a batch of several blocks; also near, and nearly opposite."""
+    rng, n = np.random.default_rng(0), 4000
+    M, X = points(space, 2, rng)[0], points(space, n, rng)
+    lengths = np.array([[1e-9], [0.1], [0.3], [0.5], [1.1], [1.5]])
+    X[:6] = space.exp(M, lengths * np.eye(space.dim)[0])
+    v = space.log(M, X)
+    of_all = v, space.exp(M, v), space.dist(M, X)
+    for size in 1, 2:
+        for i in range(0, 60, size):
+            part = slice(i, i + size)
+            some = space.log(M, X[part]), space.exp(M, v[part]), space.dist(M, X[part])
+            for one, other in zip(some, of_all, strict=True):
+                np.testing.assert_array_equal(one, other[part])
+    for i in range(20):
+        np.testing.assert_array_equal(space.dist(M, X[i]), of_all[2][i])
+
+
+def test_distances_of_many_components_are_those_of_the_chords():
+    """Also where they come from the inner product; to a few units of rounding."""
+    space, rng = Sphere(10, 2.0), np.random.default_rng(0)
+    ends = math.pi - np.array([1e-9, 1e-6, 1e-3, 0.1])
+    angles = np.concatenate([math.pi - ends, np.linspace(0.1, 3, 100), ends])
+    M, v = unit_vectors(space, 50, rng)[:, None], rng.standard_normal((50, len(angles), 10))
+    v *= (angles / math.sqrt(2) / length(v))[..., None]
+    X = space.exp(M, v)
+    np.testing.assert_allclose(space.dist(M, X), super(Sphere, space)._dist(M, X), rtol=8e-15)
+
+
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_blocks_of_a_batch_make_up_the_whole(size, threads):
@@ -725,6 +757,14 @@ def test_dimensions_are_those_of_the_books():
 def test_a_sphere_has_a_curvature_above_0_of_which_lengths_have_squares(kappa):
     with pytest.raises(ValueError, match="kappa is .*; accepted are 1e-150 to 1e150"):
         Sphere(2, kappa)
+
+
+def test_the_functions_of_curvature_pass_smoothly_from_one_sign_to_the_other():
+    c = np.array([-9, -1e-3, -1e-12, -1e-300, 0, 1e-300, 1e-12, 1e-3, 9])
+    root = np.sqrt(c.astype(complex))
+    np.testing.assert_allclose(cosine(c), np.cos(root).real, rtol=1e-15)
+    np.testing.assert_allclose(sinc(c), np.sinc(root / math.pi).real, rtol=1e-14)
+    assert cosine(-4) == math.cosh(2) and sinc(0) == 1 and sinc(c[:0]).shape == (0,)
 
 
 POLE, SQUARE = np.array([0.0, 0, 1]), np.array([1, 1j, -1, -1j])
