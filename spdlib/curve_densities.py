@@ -25,7 +25,7 @@ from .frechet import POLICIES, _center, _numbers, _shape, project_to_ball
 from .sampling import ball_steps
 
 NEAR = 0.9  # of the injectivity radius: no residual is longer
-AT_ONCE = 256  # proposals in each round of boxes
+AT_ONCE, LOOKS = 256, 2.0  # proposals in a round of boxes, and boxes looked at for each
 
 
 class CurveQuery:
@@ -141,11 +141,15 @@ class _CurveDensity(DensityMechanism):
         space, limit = query.space, query.space.injectivity_radius
         if space.curvature[1] > 0:
             limit = min(limit, math.pi / math.sqrt(space.curvature[1]))
-        longest = 2 * query.radius + query.speed + self.clip
+        longest = self._longest(query)
         if not (longest <= NEAR * limit and query.radius < limit / 2):
             raise ValueError(f"2 radius + speed + clip is {longest:.6g}; accepted are numbers up "
                              f"to {NEAR * limit:.6g}, {NEAR} times the injectivity radius, so that "
                              "no residual is near a cut point")
+
+    def _longest(self, query):
+        """What no residual at a geodesic of the domain exceeds: see `_seen`."""
+        return 2 * query.radius + query.speed + self.clip
 
     def _dim(self, query):
         return 2 * query.dim
@@ -161,7 +165,7 @@ class _CurveDensity(DensityMechanism):
         units = np.repeat(unit, query.dim)
         draws, _ = sample_by_boxes(
             lambda z, reach: self.log_density(query, z * units, reach * unit),
-            np.array([query.radius, query.speed]) / unit, 2 * query.dim, size, rng, AT_ONCE)
+            np.array([query.radius, query.speed]) / unit, 2 * query.dim, size, rng, AT_ONCE, LOOKS)
         return draws * units
 
     def _by_chains(self, query, start, rng):
@@ -171,8 +175,8 @@ class _CurveDensity(DensityMechanism):
     def _seen(self, query, u):
         """Residuals, carried to p along the geodesic, and the factors of its Jacobi fields.
 
-        Arrays that broadcast to shape (dim, m, n), in orthonormal axes at p along which R(·, v)v
-        is diagonal: J(t) is `cos` b + t `sinc` z for J(0) = b, J'(0) = z. A record further from the
+        Lists of what broadcasts to shape (m, n), in orthonormal axes at p along which R(·, v)v is
+        diagonal: J(t) is `cos` b + t `sin` z for J(0) = b, J'(0) = z. A record further from the
         centre than any geodesic of the domain can come, by more than `clip`, is moved to that
         distance, each by itself.
         """
@@ -180,7 +184,7 @@ class _CurveDensity(DensityMechanism):
         return _residuals(query, u, project_to_ball(query.steps, far))
 
     def _box(self, query, u, reach):
-        """How far p and v move within the boxes, B and Z, and the largest ‖v‖, shape (m, 1)."""
+        """How far p and v move within the boxes, B and Z, and the largest ‖v‖, shape (m,)."""
         a, w = u[:, :query.dim], u[:, query.dim:]
         low, high = query.space.curvature
         radius = np.minimum(_length(a) + reach[:, 0], query.radius)
@@ -189,7 +193,7 @@ class _CurveDensity(DensityMechanism):
         half = np.tan(root * radius / 2) / root if root else radius / 2
         B = sinc(min(low, 0) * radius**2) * reach[:, 0]
         Z = reach[:, 1] + _bending(query.space) * half * B * speed
-        return B[:, None], Z[:, None], speed[:, None]
+        return B, Z, speed
 
 
 class TruncatedCurveLoss(_CurveDensity):
@@ -235,36 +239,36 @@ class TruncatedCurveLoss(_CurveDensity):
 
     def _score(self, query, u, reach):
         r, cos, sin = self._seen(query, u)
-        distance, b, t = np.sqrt((r * r).sum(axis=0)), self.clip, query.times
+        distance, b, t = np.sqrt(sum(part * part for part in r)), self.clip, query.times
         if not reach.any():
             return -((np.minimum(distance, b) / b) ** 2).sum(axis=-1) / self.scale
         space = query.space
         B, Z, speed = self._box(query, u, reach)
         moved = _moved(space, t, B, Z, speed)
-        far = distance + moved
+        far = np.minimum(distance + moved, self._longest(query))
         # a record that is felt everywhere has a smooth loss, in whose sum the slopes cancel
         smooth = far < min(b, space.injectivity_radius)
-        slope_b, slope_z = (_length((f * r * smooth).sum(axis=-1).T) for f in (cos, t * sin))
-        bend_b, bend_z = self._bends(space, t, B, Z, speed, far, smooth)
-        least = ((np.where(smooth, distance, 0) ** 2).sum(axis=-1)
-                 + _lowest(bend_b, slope_b, B[:, 0]) + _lowest(bend_z, slope_z, Z[:, 0]))
-        others = (np.clip(distance - moved, 0, b) / b) ** 2
-        return -(np.maximum(least, 0) / b / b + (others * ~smooth).sum(axis=-1)) / self.scale
+        slopes = _gradients(r, cos, sin, t, smooth)
+        bends = self._bends(space, t, B, Z, speed, far, smooth)
+        least = np.where(smooth, distance**2, 0).sum(axis=-1)
+        for bend, slope, length in zip(bends, slopes, (B, Z), strict=True):
+            least += _lowest(bend, slope, length)
+        others = np.where(smooth, 0, np.clip(distance - moved, 0, b) / b)
+        return -(np.maximum(least, 0) / b / b + (others**2).sum(axis=-1)) / self.scale
 
     def _bends(self, space, t, B, Z, speed, far, smooth):
         """Coefficients of ‖b‖² and ‖z‖² below half the second derivative of Σ ρ² on the boxes."""
-        (c_least, c_most), (s_least, s_most) = _factors(space, t, speed)
+        growth, bent = _factors(space, speed)
         h = np.where(smooth, _hessian(space, far)[0], 0)
-        up, down = np.maximum(h, 0), 2 * np.maximum(-h, 0)
-        accelerated = _acceleration(space, t, speed)
-        E_bb, E_bz, E_zz = ((np.where(smooth, far, 0) * e).sum(axis=-1) for e in accelerated)
-        bend_b = (up * c_least**2 - down * c_most**2).sum(axis=-1) - E_bb
-        bend_z = ((up * s_least**2 - down * s_most**2) * t**2).sum(axis=-1) - E_zz
-        unlike = np.maximum(1 - c_least * s_least, c_most * s_most - 1)
-        mixed = np.abs((up * t).sum(axis=-1)) + (up * np.abs(t) * unlike).sum(axis=-1) + E_bz / 2
+        up, down = _moments(np.maximum(h, 0), t), 2 * growth**2 * _moments(np.maximum(-h, 0), t)
+        E_bb, E_bz, E_zz = _acceleration(space, _moments(np.where(smooth, far, 0), t), speed)
+        bend_b = up[0] - bent * up[2] - down[0] - E_bb
+        bend_z = up[2] - bent / 3 * up[4] - down[2] - E_zz
+        mixed = np.abs(np.maximum(h, 0) @ t) + E_bz / 2
+        mixed += 2 / 3 * bent * up[3] + (growth**2 - 1) * up[1]
         bends = np.minimum(bend_b, bend_z) > 0
         share = np.where(bends, np.sqrt(np.where(bends, bend_b, 1) / np.where(bends, bend_z, 1)),
-                         Z[:, 0] / B[:, 0])
+                         Z / B)
         return bend_b - mixed * share, bend_z - mixed / share
 
 
@@ -326,12 +330,14 @@ class CurveKNormGradient(_CurveDensity):
 
     def _score(self, query, u, reach):
         r, cos, sin = self._seen(query, u)
-        distance, clip, t = np.sqrt((r * r).sum(axis=0)), self.clip, query.times
-        r = r * (clip / np.maximum(distance, clip))
-        by_p, by_v = cos * r, t * sin * r
-        length = np.sqrt((by_p * by_p + by_v * by_v).sum(axis=0))
-        share = clip / np.maximum(length, clip) / query.n
-        g_p, g_v = (_length((share * part).sum(axis=-1).T) for part in (by_p, by_v))
+        square, clip, t = sum(part * part for part in r), self.clip, query.times
+        distance = np.sqrt(square)
+        longer = np.sqrt(sum((c * c + t**2 * (s * s)) * (part * part)
+                             for part, c, s in zip(r, cos, sin, strict=True)))
+        # the first clip makes the residual as long as this, the second the vector
+        first = clip / np.maximum(distance, clip)
+        share = first * (clip / np.maximum(first * longer, clip))
+        g_p, g_v = (part / query.n for part in _gradients(r, cos, sin, t, share))
         if not reach.any():
             return -np.hypot(g_p, g_v) / self.scale
         d_p, d_v, rest = self._changes(query, u, reach, distance)
@@ -346,26 +352,23 @@ class CurveKNormGradient(_CurveDensity):
         """
         space, t, clip = query.space, query.times, self.clip
         B, Z, speed = self._box(query, u, reach)
+        growth, bent = _factors(space, speed)
         moved = _moved(space, t, B, Z, speed)
-        near, far = distance - moved, distance + moved
-        (c_least, c_most), (s_least, s_most) = _factors(space, t, speed)
-        unclipped = far * np.maximum(c_most, 1) * np.sqrt(1 + t * t) < clip
+        far = np.minimum(distance + moved, self._longest(query))
         low, high = _hessian(space, far)
         steep = np.maximum(high, -low)
-        turn_p, turn_v = (np.minimum(far, clip) * d for d in _drift(space, t, B, Z, speed))
-        alike = (c_most * s_most * np.maximum(high - 1, 1 - low)
-                 + np.maximum(1 - c_least * s_least, c_most * s_most - 1))
-
-        def total(part):
-            return np.where(unclipped, part, 0).sum(axis=-1) / query.n
-
-        mixed = (np.abs(total(t)) + total(np.abs(t) * alike))[:, None]
-        d_p = total(steep * c_most**2 * B + turn_p) + (mixed * Z)[:, 0]
-        d_v = total(t**2 * steep * s_most**2 * Z + turn_v) + (mixed * B)[:, 0]
-        change = np.minimum(steep * clip / np.maximum(near, clip) * moved, 2 * clip)
-        rest = np.hypot(c_most * change + turn_p, np.abs(t) * s_most * change + turn_v)
-        rest = np.where(unclipped, 0, np.minimum(rest, 2 * clip)).sum(axis=-1) / query.n
-        return d_p, d_v, rest
+        smooth = far * growth[:, None] < clip / np.sqrt(1 + t * t)
+        turns = _drift(space, _moments(np.where(smooth, far, 0), t), B, Z, speed)
+        others = _drift(space, _moments(np.where(smooth, 0, clip), t), B, Z, speed)
+        steepness = growth**2 * _moments(np.where(smooth, steep, 0), t)
+        unlike = _moments(np.where(smooth, np.maximum(high - 1, 1 - low), 0), t)[1] * growth**2
+        among = _moments(smooth, t)
+        mixed = np.abs(smooth @ t) + unlike + (growth**2 - 1) * among[1] + 2/3 * bent * among[3]
+        change = steep * (clip / np.maximum(distance - moved, clip)) * moved * growth[:, None]
+        rest = np.where(smooth, 0, np.minimum(change, 2 * clip)) @ np.sqrt(1 + t * t)
+        return ((steepness[0] * B + mixed * Z + turns[0]) / query.n,
+                (steepness[2] * Z + mixed * B + turns[1]) / query.n,
+                (rest + others[0] + others[1]) / query.n)
 
 
 def _gradient_sensitivity(n, clip):
@@ -383,8 +386,8 @@ def _residuals(query, u, steps):
     space, t = query.space, query.times
     a, w = u[:, :query.dim], u[:, query.dim:]
     if space.curvature == (0.0, 0.0):
-        r = steps.T[:, None] - a.T[:, :, None] - w.T[:, :, None] * t
-        return r, np.ones((1, 1, 1)), np.ones((1, 1, 1))
+        r = [steps[:, i] - a[:, i, None] - w[:, i, None] * t for i in range(query.dim)]
+        return r, [1.0] * query.dim, [1.0] * query.dim
     if space.dim == 2:
         return _on_sphere(math.sqrt(space.curvature[1]), a, w, t, steps)
     center = space.alike(query.center)
@@ -393,43 +396,43 @@ def _residuals(query, u, steps):
     middle = space.exp(p[among], v[:, None] * t[:, None] / 2)
     beyond = space.exp(middle, -space._log(middle, space.exp(center, steps)[None]))
     curving, axes = space.jacobi(v)
-    r = np.moveaxis(-space._log(p[among], beyond) @ axes, -1, 0)
     curving = curving.T[:, :, None] * t**2
-    return r, cosine(curving), sinc(curving)
+    r = np.moveaxis(-space._log(p[among], beyond) @ axes, -1, 0)
+    return list(r), list(cosine(curving)), list(sinc(curving))
 
 
 def _on_sphere(root, a, w, t, steps):
     """`_residuals` on the sphere of curvature root², seen in space with the centre at the pole."""
 
-    def around(v):
-        """cos, and sin over the length, of the angles of steps `v`."""
-        angle = root * _length(v)
-        return np.cos(angle)[:, None], root * np.sinc(angle / math.pi)[:, None]
-
     def point(v):
-        c, s = around(v)
-        return np.concatenate([s * v, c], axis=-1)
+        angle = root * _length(v)[:, None]
+        return np.concatenate([root * np.sinc(angle / math.pi) * v, np.cos(angle)], axis=-1)
 
     def unit(v):
         length = _length(v)[:, None]
         return np.where(length > 0, v, [1.0, 0.0]) / np.where(length > 0, length, 1)
 
-    p, y = point(a), point(steps)
-    towards, ahead = unit(a), unit(w)
-    c, s = around(a)
+    p, towards, ahead = point(a), unit(a), unit(w)
     along = (ahead * towards).sum(axis=-1, keepdims=True)
-    sine = s * _length(a)[:, None]
-    ahead = np.concatenate([ahead + along * (c - 1) * towards, -along * sine], axis=-1)
-    across = np.cross(p, ahead)
-    height, front, side = np.stack([p, ahead, across]) @ y.T
+    sine = (p[:, :2] * towards).sum(axis=-1, keepdims=True)
+    ahead = np.concatenate([ahead + along * (p[:, 2:] - 1) * towards, -along * sine], axis=-1)
+    height, front, side = np.stack([p, ahead, np.cross(p, ahead)]) @ point(steps).T
     angle = root * _length(w)[:, None] * t
-    c, s = np.cos(angle), np.sin(angle)
+    tangent = np.tan(angle / 2)  # cos and sin of the angle cost more
+    c, s = (1 - tangent**2) / (1 + tangent**2), 2 * tangent / (1 + tangent**2)
     height, front = c * height + s * front, c * front - s * height
-    sine = np.hypot(front, side)
+    sine = np.sqrt(front**2 + side**2)
     stretch = np.arctan2(sine, height) / root / np.where(sine > 0, sine, 1)
-    one = np.ones_like(c)
-    return (np.stack([front * stretch, side * stretch]), np.stack([one, c]),
-            np.stack([one, np.sinc(angle / math.pi)]))
+    factor = np.where(angle == 0, 1, s) / np.where(angle == 0, 1, angle)
+    return [front * stretch, side * stretch], [1.0, c], [1.0, factor]
+
+
+def _gradients(r, cos, sin, t, weight):
+    """Lengths of the weighted sums of dp† r and of t dv† r, shape (m,) each."""
+    weighted = [weight * part for part in r]
+    return tuple(_length(np.stack([(factor * part) @ power
+                                   for part, factor in zip(weighted, factors, strict=True)], -1))
+                 for factors, power in ((cos, np.ones(len(t))), (sin, t)))
 
 
 def _bending(space):
@@ -438,36 +441,52 @@ def _bending(space):
     return abs(high) if low == high else 4 / 3 * max(-low, high)
 
 
-def _factors(space, t, speed):
-    """The least and the largest factor of Jacobi fields, `cosine` and `sinc`, up to the speed."""
+def _moments(part, t):
+    """Sums over the records of `part`, shape (m, n), times the powers of ‖t‖ from 0 to 4."""
+    return (part @ np.abs(t)[:, None] ** np.arange(5)).T
+
+
+def _factors(space, speed):
+    """What `cosine` and `sinc` of Jacobi fields are at most, and the curvature of the fastest.
+
+    With x = curvature t² they are at least 1 - x/2 and 1 - x/6.
+    """
     low, high = space.curvature
-    square = (t * speed) ** 2
-    most, least = min(low, 0) * square, max(high, 0) * square
-    return (cosine(least), cosine(most)), (sinc(least), sinc(most))
+    return cosine(min(low, 0) * speed**2 / 4), max(high, 0) * speed**2
 
 
 def _moved(space, t, B, Z, speed):
-    """How far the geodesics move at t."""
-    (_, cos), (_, sin) = _factors(space, t, speed)
-    return cos * B + np.abs(t) * sin * Z
+    """How far the geodesics move at t, shape (m, n)."""
+    growth, _ = _factors(space, speed)
+    return (growth * B)[:, None] + np.abs(t) * (growth * Z)[:, None]
 
 
-def _acceleration(space, t, speed):
-    """Bounds, by ‖b‖², ‖b‖‖z‖ and ‖z‖², of the covariant acceleration at t, as p and v move."""
+def _acceleration(space, far, speed):
+    """Bounds, by ‖b‖², ‖b‖‖z‖ and ‖z‖², of Σ ρ times the covariant acceleration of the geodesics.
+
+    `far` are the moments of ρ.
+    """
+    factor, q = _turning(space, speed)
+    return (factor * (far[1] + 2 / 3 * q * far[3]), factor * (2 * far[2] + q * far[4] / 3),
+            factor * 2 / 3 * far[3])
+
+
+def _drift(space, far, B, Z, speed):
+    """Bounds of how much Jacobi fields of unit J(0), and J'(0), turn as p and v move, times Σ ρ.
+
+    `far` are the moments of ρ.
+    """
+    factor, q = _turning(space, speed)
+    mixed = far[2] + q * far[4] / 6
+    return (factor * (B * (far[1] + 2 / 3 * q * far[3]) + Z * mixed),
+            factor * (B * mixed + Z * 2 / 3 * far[3]))
+
+
+def _turning(space, speed):
+    """‖R(·, v)·‖ at the speed, times what negative curvature makes grow, and q of both bounds."""
     low, high = space.curvature
-    q, t = max(-low, high) * speed**2, np.abs(t)
-    factor = _bending(space) * speed * cosine(min(low, 0) * speed**2 / 4) ** 3
-    return (factor * (t + 2 / 3 * q * t**3), factor * (2 * t**2 + q * t**4 / 3),
-            factor * 2 / 3 * t**3)
-
-
-def _drift(space, t, B, Z, speed):
-    """Bounds of how much Jacobi fields of unit J(0), and J'(0), change at t as p and v move."""
-    low, high = space.curvature
-    q, t = max(-low, high) * speed**2, np.abs(t)
-    factor = _bending(space) * speed * cosine(min(low, 0) * speed**2 / 4) ** 3
-    return (factor * (B * (t + 2 / 3 * q * t**3) + Z * (t**2 + q * t**4 / 6)),
-            factor * (B * (t**2 + q * t**4 / 6) + Z * 2 / 3 * t**3))
+    growth, _ = _factors(space, speed)
+    return _bending(space) * speed * growth**3, max(-low, high) * speed**2
 
 
 def _lowest(bend, slope, length):

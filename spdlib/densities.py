@@ -352,7 +352,7 @@ def gradient_sensitivity(n, radius, space, clip, domain):
     return min(moves) / n * (1 + 64 * EPS)
 
 
-def sample_by_boxes(log_density, radius, dim, size, rng, least=PROPOSALS):
+def sample_by_boxes(log_density, radius, dim, size, rng, least=PROPOSALS, looks=0.5):
     """Draws from a density on the ball about 0 in R^dim, shape `(size, dim)`, and the proposals.
 
     If `radius` has several entries, on the product of balls of these radii, of equal dimensions.
@@ -360,7 +360,7 @@ def sample_by_boxes(log_density, radius, dim, size, rng, least=PROPOSALS):
     `reach` of its points `v` (in each of the balls, shape `(m, balls)`, if there are several), and
     is the log density itself where `reach` is 0. The draws are by rejection from an envelope that
     is constant on boxes. What is refused splits its box, along the ball in which it is longest, as
-    long as no more than one box was looked at for two proposals, of which there are at least
+    long as no more than `looks` boxes were looked at for a proposal, of which there are at least
     `least` at a time. Every envelope on the way gives the same law to what is accepted, so the
     draws are exact and independent.
     """
@@ -386,7 +386,7 @@ def sample_by_boxes(log_density, radius, dim, size, rng, least=PROPOSALS):
         draws.append(v[accepted][:missing])
         proposals += m
         refused, times = np.unique(pick[~accepted], return_counts=True)
-        most = max((proposals // 2 - boxes) // len(cube), 1)
+        most = max((int(looks * proposals) - boxes) // len(cube), 1)
         split = refused[np.argsort(-times, kind="stable")][:most]
         boxes += len(cube) * len(split)
         longest = np.argmax(halves[split], axis=1)
@@ -406,8 +406,9 @@ def sample_by_boxes(log_density, radius, dim, size, rng, least=PROPOSALS):
 def sample_by_chains(log_density, x, radius, rng):
     """Last states of Metropolis chains in the ball about 0 from the states `x`, shape `(m, dim)`.
 
-    If `radius` has several entries, in the product of balls of these radii. Each run is twice as long as the one before, until the chains have mixed; ValueError where they
-    do not within `LONGEST` steps.
+    If `radius` has several entries, in the product of balls of these radii. Each run is twice as
+    long as the one before, until the chains have mixed; ValueError where they do not within
+    `LONGEST` steps.
     """
     def inside(v):
         log_p = np.full(len(v), -math.inf)
