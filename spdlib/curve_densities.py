@@ -21,8 +21,13 @@ from .densities import (
     sample_by_boxes,
     sample_by_chains,
 )
+<<<<<<< HEAD
 from .frechet import POLICIES, _center, _numbers, _shape, project_to_ball
 from .sampling import ball_steps
+=======
+from .frechet import _center, _numbers, _shape, project_to_ball
+from .sampling import LEAST, MOST, ball_steps
+>>>>>>> n10B
 
 NEAR = 0.9  # of the injectivity radius: no residual is longer
 AT_ONCE, LOOKS = 256, 2.0  # proposals in a round of boxes, and boxes looked at for each
@@ -65,9 +70,14 @@ class CurveQuery:
         For public parameters or shapes that are none; no record is looked at for it.
     """
 
+<<<<<<< HEAD
     def __init__(self, x, Y, center, radius, speed, space, x_range=(0, 1),
                  on_invalid="raise"):
         self.radius, self.speed = positive(radius, "radius"), positive(speed, "speed")
+=======
+    def __init__(self, x, Y, center, radius, speed, space, x_range=(0, 1)):
+        self.radius, self.speed = _size(radius, "radius"), _size(speed, "speed")
+>>>>>>> n10B
         if np.shape(x_range) != (2,) or not -math.inf < x_range[0] < x_range[1] < math.inf:
             raise ValueError(f"x_range is {x_range!r}; accepted are two finite numbers, the lower "
                              "one first")
@@ -222,7 +232,7 @@ class TruncatedCurveLoss(_CurveDensity):
 
     def __init__(self, epsilon, clip, approximate=False):
         self.scale = laplace_scale(2.0, epsilon)
-        self.clip = positive(clip, "clip")
+        self.clip = _size(clip, "clip")
         self.approximate = bool(approximate)
 
     @classmethod
@@ -245,23 +255,26 @@ class TruncatedCurveLoss(_CurveDensity):
         space = query.space
         B, Z, speed = self._box(query, u, reach)
         moved = _moved(space, t, B, Z, speed)
+        near = np.maximum(distance - moved, 0)
         far = np.minimum(distance + moved, self._longest(query))
-        # a record that is felt everywhere has a smooth loss, in whose sum the slopes cancel
-        smooth = far < min(b, space.injectivity_radius)
-        slopes = _gradients(r, cos, sin, t, smooth)
-        bends = self._bends(space, t, B, Z, speed, far, smooth)
-        least = np.where(smooth, distance**2, 0).sum(axis=-1)
+        # min(ρ², b²) is concave in ρ²: above its chord, and the slopes of ρ² cancel in the sum
+        low, high, cap = near**2, far**2, b * b
+        straddles = (low < cap) & (cap < high)
+        chord = np.where(straddles, (cap - low) / np.where(straddles, high - low, 1), high <= cap)
+        slopes = _gradients(r, cos, sin, t, chord)
+        least = (np.minimum(low, cap) + chord * (distance**2 - low)).sum(axis=-1)
+        bends = self._bends(space, t, B, Z, speed, far, chord)
         for bend, slope, length in zip(bends, slopes, (B, Z), strict=True):
             least += _lowest(bend, slope, length)
-        others = np.where(smooth, 0, np.clip(distance - moved, 0, b) / b)
-        return -(np.maximum(least, 0) / b / b + (others**2).sum(axis=-1)) / self.scale
+        least = np.maximum(least, np.minimum(low, cap).sum(axis=-1))
+        return -least / cap / self.scale
 
-    def _bends(self, space, t, B, Z, speed, far, smooth):
-        """Coefficients of ‖b‖² and ‖z‖² below half the second derivative of Σ ρ² on the boxes."""
+    def _bends(self, space, t, B, Z, speed, far, chord):
+        """Coefficients of ‖b‖² and ‖z‖² below half the second derivative of Σ chord ρ²."""
         growth, bent = _factors(space, speed)
-        h = np.where(smooth, _hessian(space, far)[0], 0)
+        h = chord * _hessian(space, far)[0]
         up, down = _moments(np.maximum(h, 0), t), 2 * growth**2 * _moments(np.maximum(-h, 0), t)
-        E_bb, E_bz, E_zz = _acceleration(space, _moments(np.where(smooth, far, 0), t), speed)
+        E_bb, E_bz, E_zz = _acceleration(space, _moments(chord * far, t), speed)
         bend_b = up[0] - bent * up[2] - down[0] - E_bb
         bend_z = up[2] - bent / 3 * up[4] - down[2] - E_zz
         mixed = np.abs(np.maximum(h, 0) @ t) + E_bz / 2
@@ -304,14 +317,14 @@ class CurveKNormGradient(_CurveDensity):
     def __init__(self, sensitivity, epsilon, clip, approximate=False):
         self.sensitivity = positive(sensitivity, "sensitivity")
         self.scale = laplace_scale(2 * self.sensitivity, epsilon)
-        self.clip = positive(clip, "clip")
+        self.clip = _size(clip, "clip")
         self.approximate = bool(approximate)
 
     @classmethod
     def of(cls, query, epsilon, delta=0, *, clip, approximate=False):
         """The mechanism for this query; its promise is pure, so `delta` has to be 0."""
         number(delta, "delta", 0, 0, '0 with "k-norm gradient", whose promise is pure')
-        made = cls(_gradient_sensitivity(query.n, positive(clip, "clip")), epsilon, clip,
+        made = cls(_gradient_sensitivity(query.n, _size(clip, "clip")), epsilon, clip,
                    approximate)
         made._check(query)
         return made
@@ -369,6 +382,11 @@ class CurveKNormGradient(_CurveDensity):
         return ((steepness[0] * B + mixed * Z + turns[0]) / query.n,
                 (steepness[2] * Z + mixed * B + turns[1]) / query.n,
                 (rest + others[0] + others[1]) / query.n)
+
+
+def _size(value, name):
+    """`value` as a float whose square and quotients are floats."""
+    return number(value, name, LEAST, MOST, f"numbers from {LEAST:g} to {MOST:g}")
 
 
 def _gradient_sensitivity(n, clip):
