@@ -21,13 +21,8 @@ from .densities import (
     sample_by_boxes,
     sample_by_chains,
 )
-<<<<<<< HEAD
 from .frechet import POLICIES, _center, _numbers, _shape, project_to_ball
-from .sampling import ball_steps
-=======
-from .frechet import _center, _numbers, _shape, project_to_ball
 from .sampling import LEAST, MOST, ball_steps
->>>>>>> n10B
 
 NEAR = 0.9  # of the injectivity radius: no residual is longer
 AT_ONCE, LOOKS = 256, 2.0  # proposals in a round of boxes, and boxes looked at for each
@@ -70,14 +65,9 @@ class CurveQuery:
         For public parameters or shapes that are none; no record is looked at for it.
     """
 
-<<<<<<< HEAD
     def __init__(self, x, Y, center, radius, speed, space, x_range=(0, 1),
                  on_invalid="raise"):
-        self.radius, self.speed = positive(radius, "radius"), positive(speed, "speed")
-=======
-    def __init__(self, x, Y, center, radius, speed, space, x_range=(0, 1)):
         self.radius, self.speed = _size(radius, "radius"), _size(speed, "speed")
->>>>>>> n10B
         if np.shape(x_range) != (2,) or not -math.inf < x_range[0] < x_range[1] < math.inf:
             raise ValueError(f"x_range is {x_range!r}; accepted are two finite numbers, the lower "
                              "one first")
