@@ -24,7 +24,7 @@ POLICIES = "raise", "center"
 STATISTICS = "frechet", "tangent"
 MARGIN = 1e-4  # share of the radius by which a mean that is found numerically may miss the ball
 WIDEST = 20.0  # logarithm of what curvature may make of a rounding error
-SURE = 0.99  # share of r* from which on a descent to the mean may take too many steps
+TRIED = 0.99  # share of r* from which on a descent to the mean may take too many steps
 
 
 def frechet_sensitivity(n, radius, space=None, tolerance=0):
@@ -186,12 +186,12 @@ class FrechetMean:
 
     @property
     def sensitivity(self):
-        largest = SURE * _largest_radius(self.space)
+        largest = TRIED * _largest_radius(self.space)
         if not self.radius < largest:  # whether a descent ends would tell of the data
             raise ValueError(f"radius is {self.radius!r}; accepted are numbers below {largest:.6g} "
-                             f"= {SURE} r*, where the descent to a mean is sure to end; r* is half "
-                             f"the least of the injectivity radius and π/√κ of {self.space!r}, up "
-                             "to which the mean is the only one")
+                             f"= {TRIED} r*, up to which the descent to a mean ended in all that "
+                             "was tried; r* is half the least of the injectivity radius and π/√κ "
+                             f"of {self.space!r}, up to which the mean is the only one")
         return frechet_sensitivity(self.n, self.radius, self.space, self.tolerance)
 
     @property

@@ -17,7 +17,7 @@ from .spaces import LogEuclidean
 
 EVEN = math.sqrt(12)  # one over the standard deviation of t, for records spread evenly
 SHARE = 1 / 6  # of the way to the farthest curve of the domain: the clip by default
-SLOWEST = 0.1  # length of the last step, in gradients; that of the first is 1
+SLOWEST = 1 / 12  # length of the last step, in gradients; that of the first is 1
 SUMS = (1 - SLOWEST) / math.log(1 / SLOWEST)  # mean length of the steps
 AGAIN = 2.5  # so many times the steps together lead as far as the farthest curve
 FEWEST = 8  # steps
@@ -35,7 +35,7 @@ class NoisyDescent:
     the velocity to where the record belongs on the curve. Its length is clipped to `clip`, so the
     mean of all moves by at most 2 clip/n when a record is replaced, at every curve and whatever the
     records are. Normal noise is added to that mean, and the curve moves by a share of it, within
-    the domain. The number of steps and their shares are public: from 1 down to 1/10, so that early
+    the domain. The number of steps and their shares are public: from 1 down to 1/12, so that early
     steps cross the domain and late ones average the noise, and so many of them that they could
     cross it more than twice.
 

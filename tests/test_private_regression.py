@@ -124,7 +124,7 @@ def test_all_steps_together_cost_what_was_promised(n, epsilon, delta):
 def test_the_steps_can_lead_across_the_domain_and_are_chosen_before_a_record_is_looked_at(clip):
     query = query_of("sphere", [math.nan] * 2, np.full((2, 3), math.nan))
     mechanism = NoisyDescent.of(query, 1.0, 1e-6, clip)
-    paces = 0.1 ** np.linspace(0, 1, mechanism.steps)
+    paces = 12.0 ** -np.linspace(0, 1, mechanism.steps)
     assert paces.sum() * clip >= 2 * math.hypot(0.5, 1 / math.sqrt(12))
 
 

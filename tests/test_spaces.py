@@ -11,6 +11,7 @@ import math
 import pickle
 from types import SimpleNamespace
 
+import mpmath
 import numpy as np
 import pytest
 from pyriemann.geometry.distance import distance_riemann
@@ -29,7 +30,7 @@ from spdlib.spaces import (
     Sphere,
     TangentSpace,
 )
-from spdlib.spd import invvecd, random_spd, vecd
+from spdlib.spd import expm, invvecd, random_spd, vecd
 
 
 # points and isometries, at random: functions of the space, their number, the generator -----------
@@ -933,6 +934,22 @@ def test_ill_conditioned_matrices_are_seen_from_one_another(k):
     for distance in (space.dist(M, X), space.dist(X, M), length(space.log(M, X))):
         assert math.isclose(distance, apart, rel_tol=1e-8)
     np.testing.assert_allclose(space.exp(M, space.log(M, X)), X, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("reach", [15.0, 22.0])
+def test_the_chart_has_the_points_that_float64_does_not_hold(k, reach):
+    """Held against 60 digits; a triangular factor with entries far apart once broke LAPACK."""
+    space, rng = AffineInvariant(k), np.random.default_rng(0)
+    for _ in range(30):
+        u, v = rng.standard_normal((2, space.dim))
+        u, v = reach * u / length(u), 2 * reach * v / length(v)
+        with mpmath.workdps(60):
+            L = mpmath.matrix(np.linalg.cholesky(expm(invvecd(u))).tolist())
+            X = L * mpmath.expm(mpmath.matrix(invvecd(v).tolist())) * L.T
+            logs = [float(mpmath.log(value)) for value in mpmath.eigsy(X, eigvals_only=True)]
+        found = np.linalg.eigvalsh(invvecd(space.chart(np.eye(k), u, v)))
+        np.testing.assert_allclose(found, sorted(logs), rtol=0, atol=0.01)
 
 
 @pytest.mark.parametrize("k", [2, 3])
