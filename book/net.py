@@ -96,9 +96,12 @@ def parts(module):
     return tree.body, texts
 
 
+@functools.cache
 def words(text):
-    """The names in a text: a set."""
-    return set(re.findall(r"[^\W\d]\w*", text))
+    """The names that a text of code uses: a set."""
+    nodes = list(ast.walk(ast.parse(text)))
+    return ({node.id for node in nodes if isinstance(node, ast.Name)}
+            | {node.attr for node in nodes if isinstance(node, ast.Attribute)})
 
 
 def bound(statement):
@@ -119,19 +122,30 @@ def needed(statement, names):
     Of an import that are the names it binds, of a class what it says and those of its methods that
     are named, or could be called without that; where it binds none of the names, it is empty.
     """
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Name):
-        return ""  # what is left of a function
-    if (own := bound(statement)) and own.isdisjoint(names):
+    function = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Name)
+    own = bound(statement)
+    if function or isinstance(statement, ast.Pass) or own and own.isdisjoint(names):
         return ""
     statement = copy.copy(statement)
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
-        statement.names = [alias for alias in statement.names if bound(
-            ast.Import([alias])) & names]
+        statement.names = [alias for alias in statement.names if bound(ast.Import([alias])) & names]
     if isinstance(statement, ast.ClassDef):
         statement.body = [part for part in statement.body
                           if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Name))
                           or part.value.id in names or part.value.id.startswith("__")]
     return ast.unparse(statement)
+
+
+@functools.cache
+def taken(text):
+    """What a text imports of spdlib: pairs of a module and a name, None for the module itself."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and (node.level or node.module.startswith("spdlib")):
+            module = (node.module or "").removeprefix("spdlib").removeprefix(".")
+            found |= {(module or alias.name, alias.name if module else None)
+                      for alias in node.names}
+    return found
 
 
 def stands_in(fault):
@@ -157,20 +171,27 @@ def called(chapter, footprint):
     None where a function of the footprint is no longer there.
     """
     cells, imported = content(chapter)
-    texts, statements = [cells], []
-    for module in sorted(imported):
-        outside, functions = parts(module)
-        statements += [(module, statement) for statement in outside]
+    texts = {module: [] for module in sorted(imported)}
+    for module in texts:
         for name in footprint.get(module, ()):
-            if name not in functions:
+            if name not in parts(module)[1]:
                 return None
-            texts.append(functions[name][2])
-    names, before = words("\n".join(texts)), None
-    while names != before:  # what is named may name more
-        before = names
-        found = [(module, needed(statement, names)) for module, statement in statements]
-        names = names.union(*(words(text) for _, text in found))
-    return texts + [f"{module} {text}" for module, text in found if text]
+            texts[module].append(parts(module)[1][name][2])
+    named, outside, before = {module: set() for module in texts}, {}, None
+    while outside != before:  # what is named may name more
+        before = outside
+        for module, found in [("", [cells]), *texts.items()]:
+            found = found + before.get(module, [])
+            names = set().union(*map(words, found))
+            named.setdefault(module, set()).update(names)
+            for source, name in set().union(*map(taken, found)):
+                where = source if source in texts else "__init__"
+                if where in named:
+                    named[where] |= {name or source} if name or where != source else names
+        outside = {module: [text for statement in parts(module)[0]
+                            if (text := needed(statement, named[module]))] for module in texts}
+    return [cells, *(f"{module} {text}" for module in texts
+                     for text in texts[module] + outside[module])]
 
 
 def key(fault, chapter):

@@ -1,4 +1,4 @@
-"""Differentially private Fréchet means: of symmetric positive definite (SPD) matrices, and on
+"""Differentially private means and geodesics of symmetric positive definite (SPD) matrices, and on
 other spaces.
 """
 
@@ -6,6 +6,8 @@ from .densities import KNormGradient, TruncatedLoss
 from .frechet import FrechetMean, PrivateFrechetMean, frechet_mean, frechet_sensitivity
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from .planning import expected_error, plan, records_needed
+from .private_regression import PrivateGeodesicRegression
+from .regression import GeodesicRegression
 from .spaces import (
                      AffineInvariant,
                      Euclidean,
@@ -26,11 +28,11 @@ from .spd import (
                   vecd,
 )
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
-__all__ = ["AffineInvariant", "Euclidean", "FrechetMean", "KNormGradient", "KendallPlanar",
-           "L2Mechanism", "LogEuclidean", "PrivateFrechetMean", "RiemannianLaplace", "Sphere",
-           "TangentGaussian", "TangentSpace", "TruncatedLoss", "ball_from_bounds",
-           "distance_logeuclid", "expected_error", "expm", "frechet_mean", "frechet_sensitivity",
-           "invvecd", "logm", "mean_logeuclid", "plan", "powm", "random_spd", "records_needed",
-           "vecd"]
+__all__ = ["AffineInvariant", "Euclidean", "FrechetMean", "GeodesicRegression", "KNormGradient",
+           "KendallPlanar", "L2Mechanism", "LogEuclidean", "PrivateFrechetMean",
+           "PrivateGeodesicRegression", "RiemannianLaplace", "Sphere", "TangentGaussian",
+           "TangentSpace", "TruncatedLoss", "ball_from_bounds", "distance_logeuclid",
+           "expected_error", "expm", "frechet_mean", "frechet_sensitivity", "invvecd", "logm",
+           "mean_logeuclid", "plan", "powm", "random_spd", "records_needed", "vecd"]

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 SHORT = 16  # an axis along which no loop should run
+NEAR = 0.95  # cosines that have too few digits of their angle
 
 
 def components_first(*arrays):
@@ -13,24 +14,91 @@ def components_first(*arrays):
     In memory, too, where that axis is short.
     """
     rank = max(A.ndim for A in arrays)
-    moved = (np.moveaxis(A.reshape((1,) * (rank - A.ndim) + A.shape), -1, 0) for A in arrays)
+    order = rank - 1, *range(rank - 1)  # np.moveaxis takes longer than all else for few vectors
+    moved = (A.reshape((1,) * (rank - A.ndim) + A.shape).transpose(order) for A in arrays)
     return [np.ascontiguousarray(A) if len(A) < SHORT else A for A in moved]
 
 
 def components_last(A):
     """An array with its first axis last, in memory, too."""
-    return np.ascontiguousarray(np.moveaxis(A, 0, -1))
+    return np.asarray(behind(A), order="C")
+
+
+def behind(A):
+    """An array with its first axis last."""
+    return A.transpose(*range(1, A.ndim), 0)
+
+
+def total(V):
+    """Sums of components."""
+    if V[0].size == 1:  # alone, or else they would be added up in another order
+        return total(V[..., None].repeat(2, -1))[..., 0]
+    return np.einsum("i...->...", V)
 
 
 def inner(V, W):
     """Inner products of vectors whose components come first, antilinear in the first."""
+    if V[0].size == W[0].size == 1:  # as in `total`
+        return inner(V[..., None].repeat(2, -1), W[..., None].repeat(2, -1))[..., 0]
     return np.einsum("i...,i...->...", V.conj(), W)
 
 
 def norm(V):
     """Lengths of vectors whose components come first."""
-    parts = (V.real, V.imag) if V.dtype.kind == "c" else (V,)
-    return np.sqrt(sum(np.einsum("i...,i...->...", part, part) for part in parts))
+    if V.dtype.kind == "c":
+        return np.sqrt(inner(V.real, V.real) + inner(V.imag, V.imag))
+    return np.sqrt(inner(V, V))
+
+
+def arcs(X, Y, radius, chords):
+    """Distances on the sphere of this radius of unit vectors, whose components come last.
+
+    From the inner products: one pass over the components. Towards 1 and -1 these have ever fewer
+    digits of the angle, and `chords(X, Y)` is asked for the distances.
+    """
+    cosine = np.einsum("...i,...i->...", X, Y)
+    clear = np.abs(cosine) < NEAR
+    distance = radius * np.arccos(np.where(clear, cosine, 0))
+    if clear.all():
+        return distance
+    if 2 * clear.sum() < clear.size:  # to pick the others would cost more than it saves
+        return np.where(clear, distance, chords(X, Y))
+    X, Y = np.broadcast_arrays(X, Y)
+    distance[~clear] = chords(X[~clear], Y[~clear])
+    return distance
+
+
+def lowered(M, W, along):
+    """The coordinates of what of the vectors `W` is across `M`; `along` are their products."""
+    turn, size = phase(M[0])
+    coordinates = M[1:] * ((along + np.conj(turn) * W[0]) / (-1 - size))
+    coordinates += W[1:]
+    return coordinates
+
+
+def raised(M, v):
+    """The tangent vectors at `M` with coordinates `v`."""
+    turn, size = phase(M[0])
+    share = inner(M[1:], v) / (1 + size)
+    return np.concatenate([-((M[0] + turn) * share)[None], v - M[1:] * share])
+
+
+def centred(X):
+    """Components about their mean, in units of the largest entry."""
+    largest = np.maximum(np.abs(X.real).max(axis=0), np.abs(X.imag).max(axis=0))
+    X = X / np.maximum(largest, 2.0**-1022)  # quotients of finer ones may be infinite
+    return X - total(X) / len(X)
+
+
+def without_mean(X):
+    """Centred vectors with a component less, by the reflection of constants to the first axis."""
+    return X[1:] - X[0] / (math.sqrt(len(X)) + 1)
+
+
+def with_mean(X):
+    """The centred vectors that `without_mean` maps to `X`."""
+    root, whole = math.sqrt(len(X) + 1), total(X)
+    return np.concatenate([-(whole / root)[None], X - whole / (root * (root + 1))])
 
 
 def phase(z):

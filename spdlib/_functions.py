@@ -7,17 +7,15 @@ import numpy as np
 
 def cosine(c):
     """cos √c, and cosh √-c where c < 0: how a Jacobi field goes on that starts at rest."""
-    c = np.asarray(c)
     root = np.sqrt(np.abs(c))
-    return np.where(c < 0, np.cosh(np.where(c < 0, root, 0)), np.cos(root))
+    return np.cosh(root, out=np.asarray(np.cos(root)), where=np.less(c, 0))
 
 
 def sinc(c):
     """sin √c / √c, and sinh √-c / √-c where c < 0: the one that starts at 0 with unit speed."""
-    c = np.asarray(c)
-    root = np.sqrt(np.where(c == 0, 1, np.abs(c)))
-    return np.where(c == 0, 1, np.where(c < 0, np.sinh(np.where(c < 0, root, 0)), np.sin(root))
-                    / root)
+    root = np.sqrt(np.abs(c))
+    sine = np.sinh(root, out=np.asarray(np.sin(root)), where=np.less(c, 0))
+    return np.divide(sine, root, out=np.ones(np.shape(c)), where=root > 0)
 
 
 def log_sinc(t):

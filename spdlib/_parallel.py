@@ -43,7 +43,7 @@ def by_blocks(function, arrays, tails, made, size, threads=1):
                                   for A, tail in zip(arrays, tails, strict=True)))
     n = math.prod(batch)
     if n <= size:
-        return function(*arrays)
+        return np.asarray(function(*arrays), order="C")
     axis = int(np.argmax(batch)) - len(batch)
     result = np.empty(batch + made.shape, made.dtype)
 

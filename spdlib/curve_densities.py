@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ._checks import EPS, finite, number, positive
+from ._checks import EPS, array, choice, finite, number, positive
 from ._functions import cosine, sinc
 from .calibration import laplace_scale
 from .densities import (
@@ -21,7 +21,7 @@ from .densities import (
     sample_by_boxes,
     sample_by_chains,
 )
-from .frechet import _center, _numbers, _shape, project_to_ball
+from .frechet import POLICIES, _center, _numbers, _shape, project_to_ball
 from .sampling import LEAST, MOST, ball_steps
 
 NEAR = 0.9  # of the injectivity radius: no residual is longer
@@ -49,6 +49,8 @@ class CurveQuery:
     space : LogEuclidean, Euclidean, TangentSpace, AffineInvariant, Sphere or KendallPlanar
     x_range : (float, float)
         Public range of x.
+    on_invalid : {"raise", "center"}
+        What happens to a record whose x is not finite, or whose y is no point of the space.
 
     Attributes
     ----------
@@ -63,13 +65,15 @@ class CurveQuery:
         For public parameters or shapes that are none; no record is looked at for it.
     """
 
-    def __init__(self, x, Y, center, radius, speed, space, x_range=(0, 1)):
+    def __init__(self, x, Y, center, radius, speed, space, x_range=(0, 1),
+                 on_invalid="raise"):
         self.radius, self.speed = _size(radius, "radius"), _size(speed, "speed")
         if np.shape(x_range) != (2,) or not -math.inf < x_range[0] < x_range[1] < math.inf:
             raise ValueError(f"x_range is {x_range!r}; accepted are two finite numbers, the lower "
                              "one first")
         self.x_range = float(x_range[0]), float(x_range[1])
-        self._x, self._Y = np.asarray(x), _numbers(space)(Y, "Y")
+        self._on_invalid = choice(on_invalid, "on_invalid", POLICIES)
+        self._x, self._Y = array(x, "x"), _numbers(space)(Y, "Y")
         if (self._x.ndim != 1 or len(self._x) == 0
                 or self._Y.shape != (len(self._x), *space.shape)):
             raise ValueError(f"x and Y have shapes {self._x.shape} and {self._Y.shape}; accepted "
@@ -81,8 +85,9 @@ class CurveQuery:
     def times(self):
         """The t of the records, from -1/2 to 1/2, shape `(n,)`. They are not private."""
         low, high = self.x_range
-        x = np.clip(finite(self._x, "x"), low, high)
-        return np.clip((x - low) / (high - low) - 0.5, -0.5, 0.5)
+        x = finite(np.where(self._invalid, low, self._x), "x")
+        t = np.clip((np.clip(x, low, high) - low) / (high - low) - 0.5, -0.5, 0.5)
+        return np.where(self._invalid, 0, t)
 
     @functools.cached_property
     def steps(self):
@@ -90,10 +95,24 @@ class CurveQuery:
 
         ValueError for a bad record, whether its x or its y is.
         """
-        _ = self.times
+        _, Y, invalid = self.times, self._Y, self._invalid
+        if invalid.all():
+            return np.zeros((self.n, self.dim))
+        if invalid.any():  # none is left out: a batch is computed by its size
+            Y = Y.copy()
+            Y[invalid] = Y[~invalid][0]
         if self.space.flat:
-            return self.space.log(self.center, self._Y)
-        return self.space._log(self.center, self.space.points(self._Y, "Y"))
+            steps = self.space.log(self.center, Y)
+        else:
+            steps = self.space._log(self.center, self.space.points(Y, "Y"))
+        return np.where(invalid[:, None], 0, steps)
+
+    @functools.cached_property
+    def _invalid(self):
+        """Which records are none, and stand in the middle of the range and at the centre."""
+        if self._on_invalid == "raise":
+            return np.zeros(self.n, bool)
+        return ~(np.isfinite(self._x) & self.space.contains(self._Y))
 
     def curve(self, u):
         """Points p, and velocities in the frames there, of coordinates `u`, shape (..., 2 dim)."""

@@ -1,12 +1,12 @@
 """Fréchet means: the query, its sensitivity, and the private release."""
 
 import functools
-import inspect
 import math
 
 import numpy as np
 
 from ._checks import EPS, array, choice, complex_array, finite, generator, integer, number, positive
+from ._estimator import Estimator
 from .densities import KNormGradient, TruncatedLoss
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from .spaces import KendallPlanar, LogEuclidean, TangentSpace
@@ -24,7 +24,7 @@ POLICIES = "raise", "center"
 STATISTICS = "frechet", "tangent"
 MARGIN = 1e-4  # share of the radius by which a mean that is found numerically may miss the ball
 WIDEST = 20.0  # logarithm of what curvature may make of a rounding error
-SURE = 0.99  # share of r* from which on a descent to the mean may take too many steps
+TRIED = 0.99  # share of r* from which on a descent to the mean may take too many steps
 
 
 def frechet_sensitivity(n, radius, space=None, tolerance=0):
@@ -186,12 +186,12 @@ class FrechetMean:
 
     @property
     def sensitivity(self):
-        largest = SURE * _largest_radius(self.space)
+        largest = TRIED * _largest_radius(self.space)
         if not self.radius < largest:  # whether a descent ends would tell of the data
             raise ValueError(f"radius is {self.radius!r}; accepted are numbers below {largest:.6g} "
-                             f"= {SURE} r*, where the descent to a mean is sure to end; r* is half "
-                             f"the least of the injectivity radius and π/√κ of {self.space!r}, up "
-                             "to which the mean is the only one")
+                             f"= {TRIED} r*, up to which the descent to a mean ended in all that "
+                             "was tried; r* is half the least of the injectivity radius and π/√κ "
+                             f"of {self.space!r}, up to which the mean is the only one")
         return frechet_sensitivity(self.n, self.radius, self.space, self.tolerance)
 
     @property
@@ -242,7 +242,7 @@ class FrechetMean:
         return step
 
 
-class PrivateFrechetMean:
+class PrivateFrechetMean(Estimator):
     """(ε, δ)-DP Fréchet mean, of SPD matrices in the log-Euclidean distance or on another space.
 
     Neighbours differ in one record, replaced by any other; the number of records is public. Records
@@ -359,8 +359,7 @@ class PrivateFrechetMean:
             For a parameter, a shape or a record that is none, and for what the space cannot keep.
             Then nothing has been drawn, and no attribute of an earlier fit is left.
         """
-        for name in ("mean_", "log_mean_", "mechanism_", "privacy_"):
-            vars(self).pop(name, None)
+        self._forget()
         makers = MECHANISMS | DENSITIES
         make, rng = makers[choice(self.mechanism, "mechanism", makers)], generator(rng)
         query = FrechetMean(X, self.center, self.radius, self._space(), self.on_invalid)
@@ -414,29 +413,6 @@ class PrivateFrechetMean:
             given["domain"] = query.radius
         given["approximate"] = bool(self.approximate)
         return {name: given[name] for name in known}
-
-    def get_params(self, deep=True):
-        """The parameters, a dict, as scikit-learn expects."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-
-    def set_params(self, **parameters):
-        """Set parameters by name; returns itself. ValueError for an unknown name."""
-        for name, value in parameters.items():
-            setattr(self, choice(name, "parameter", self.get_params()), value)
-        return self
-
-    def __sklearn_tags__(self):
-        """What scikit-learn asks of an estimator that it shows or checks."""
-        from sklearn.utils import InputTags, Tags, TargetTags
-
-        return Tags(estimator_type=None, target_tags=TargetTags(required=False),
-                    input_tags=InputTags(two_d_array=False, three_d_array=True))
-
-    def __repr__(self):
-        parameters = inspect.signature(type(self)).parameters
-        given = (f"{name}={value!r}" for name, value in self.get_params().items()
-                 if repr(value) != repr(parameters[name].default))
-        return f"{type(self).__name__}({', '.join(given)})"
 
 
 def _radius(radius):

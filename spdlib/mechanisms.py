@@ -22,7 +22,8 @@ from .calibration import (
     sigma_classical,
 )
 from .sampling import ball_steps, laplace_steps, laplace_threshold, radial_law, sample_laplace
-from .spaces import LogEuclidean
+from .spaces import AffineInvariant, LogEuclidean, TangentSpace
+from .spd import LOG_MAX, LOG_MIN, widest_spread
 
 LEAST = 1e-3  # share that an envelope accepts, at least
 SAMPLE = 2048  # proposals by which that is judged
@@ -297,6 +298,7 @@ class RiemannianLaplace(Mechanism):
         space, rng, shape = self.space, generator(rng), _batch(size)
         M = space.exp(M, np.zeros(space.dim))
         if self.domain is not None:
+            _hold(space, *self.domain)
             _inside(space.dist(self.domain[0], M).max(initial=0), self.domain[1], "M")
         M = np.broadcast_to(M, (*shape, *M.shape))
         return space.exp(M, self._steps(M, rng))
@@ -438,9 +440,33 @@ def _ball(space, center, radius):
     """Centre and radius of a ball of the space, of which they have to be."""
     if space is None:
         raise ValueError("space is None; accepted is the space of the ball that is the domain")
-    reach = space.injectivity_radius
-    number(radius, "domain", 1e-100, reach, f"radii above 0 and up to {reach:.6g}")
-    return space.exp(center, np.zeros(space.dim)), float(radius)
+    center = space.exp(center, np.zeros(space.dim))
+    number(radius, "domain", 1e-100, space.injectivity_radius,
+           f"radii above 0 and up to {space.injectivity_radius:.6g}")
+    _hold(space, center if space.flat else space.alike(center), radius)  # where draws are made
+    return center, float(radius)
+
+
+def _hold(space, center, radius):
+    """Refuse a ball that has points which float64 does not hold, before anything is drawn."""
+    if radius > (held := _held(space, center)):
+        raise ValueError(f"domain is {radius!r}; accepted are radii up to {held:.6g}, of balls all "
+                         "of whose points float64 holds")
+
+
+def _held(space, center):
+    """Radius up to which a ball about the centre has only points that float64 holds.
+
+    At the distance ρ the logarithm of an eigenvalue may be larger or smaller by ρ, and that of the
+    ratio of two by √2 ρ.
+    """
+    if isinstance(space, TangentSpace):
+        return _held(space.space, space.origin) - float(space.dist(space.origin, center))
+    if not isinstance(space, (AffineInvariant, LogEuclidean)):
+        return math.inf
+    logs = np.log(np.linalg.eigvalsh(center))
+    rest = (widest_spread(space.k) - (logs[-1] - logs[0])) / math.sqrt(2)
+    return float(min(rest, LOG_MAX - logs[-1], logs[0] - LOG_MIN)) - 1e-6  # more than rounding
 
 
 def _inside(distance, radius, name):

@@ -2,10 +2,11 @@
 
 Nothing here comes from the rest of the package, and no formula is rearranged for the sake of
 extreme arguments, so that a fault of the package cannot hide behind the same fault of its
-reference. TG is Utpala, Vepakomma and Miolane (2023), RL is Reimherr, Bharath and Soto (2021). The
-letters are theirs: matrices of size k, coordinates in R^d with d = k(k+1)/2, n records in a ball of
-radius r, noise of scale sigma, and mu for sensitivity / sigma. Arguments are numbers or arrays,
-where a line does not ask for numbers.
+reference. TG is Utpala, Vepakomma and Miolane (2023), RL is Reimherr, Bharath and Soto (2021), GR
+is Kulkarni and Soto's paper on geodesic regression. The letters are theirs: matrices of size k,
+coordinates in R^d with d = k(k+1)/2, n records in a ball of radius r, noise of scale sigma, and mu
+for sensitivity / sigma; for a regression tau_m is the radius of the ball, and no residual is longer
+than tau. Arguments are numbers or arrays, where a line does not ask for numbers.
 """
 
 import math
@@ -146,3 +147,46 @@ def descriptor_radius(channels, eta):
 def descriptor_radius_appendix(channels, eta):
     """Bound on ‖Logm R_η‖_F with 12 + η for 1 channel, 14 + η for 3 (TG, Th. A.7)."""
     return log_norm_bound(channels + 8, eta, descriptor_norm_bound(channels, eta))
+
+
+def jacobi_cosine(s, kappa):
+    """C_κ(s), which J(0) = 1 and J'(0) = 0 become at curvature κ, a number (GR, eq. 15)."""
+    if kappa > 0:
+        return np.cos(math.sqrt(kappa) * s)
+    return np.cosh(math.sqrt(-kappa) * s)
+
+
+def jacobi_sine(s, kappa):
+    """S_κ(s), which J(0) = 0 and J'(0) = 1 become at curvature κ, a number (GR, eq. 40)."""
+    if kappa == 0:
+        return s
+    root = math.sqrt(abs(kappa))
+    return (np.sin(root * s) if kappa > 0 else np.sinh(root * s)) / root
+
+
+def curve_length(tau_m, tau):
+    """Bound 2(τ_m + τ) on the reach ρ of the fitted geodesic (GR, App. C)."""
+    return 2 * (tau_m + tau)
+
+
+def curve_sensitivity_point(tau, n, kappa_low=0, tau_m=0):
+    """Bound (2τ/n) cosh(2√−κ(τ_m + τ)) on Δ_p, 2τ/n for a number κ ≥ 0 (GR, Th. 3.3)."""
+    if kappa_low >= 0:
+        return 2 * tau / n
+    return 2 * tau / n * np.cosh(2 * math.sqrt(-kappa_low) * (tau_m + tau))
+
+
+def curve_sensitivity_velocity_printed(tau, n, kappa_low=0):
+    """Bound (2τ/n) sinh(√−κ τ)/√−κ on Δ_v, 2τ/n for a number κ ≥ 0 (GR, statement of Th. D.1)."""
+    if kappa_low >= 0:
+        return 2 * tau / n
+    root = math.sqrt(-kappa_low)
+    return 2 * tau / n * np.sinh(root * tau) / root
+
+
+def curve_sensitivity_velocity(tau, n, kappa_low=0, tau_m=0):
+    """Bound (τ/n) sinh(2√−κ(τ_m + τ))/(√−κ(τ_m + τ)) on Δ_v, else 2τ/n (GR, eq. 20 and 44)."""
+    if kappa_low >= 0:
+        return 2 * tau / n
+    half = math.sqrt(-kappa_low) * (tau_m + tau)
+    return tau / n * np.sinh(2 * half) / half

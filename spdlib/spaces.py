@@ -53,6 +53,7 @@ from .spd import (
 OFF = 1e-6  # so far from length 1 may a unit vector be
 CUT = 1e-8  # so close, in radians, to the cut locus a direction means nothing
 STEPS = 1000  # of a descent to a mean
+MANY = 6  # dimensions, from which a pass over the components costs more than all else
 FARTHEST = 1e8  # radians, after which rounding has moved the end of a step by CUT
 
 
@@ -499,7 +500,7 @@ class _Round(_Curved):
 
     @property
     def _block(self):
-        return max(2**16 // (self.dim + 1), 1), 1
+        return max(2**15 // (self.dim + 1), 1), 1
 
     def _step(self, M, X):
         M, X = self._inside(*components_first(M, X))
@@ -510,7 +511,7 @@ class _Round(_Curved):
         angle = np.arctan2(sine, 1 - drop) / math.sqrt(self._kappa)
         W *= angle / np.where(sine > 0, sine, 1)
         W[0] += np.where(sine > 0, 0, angle)  # at a cut point, some direction
-        return components_last(W)
+        return rows.behind(W)
 
     def _end(self, M, v):
         M, v = components_first(M, v)
@@ -519,7 +520,7 @@ class _Round(_Curved):
         angle = self._angle(length)
         X = self._raise(M, v * (np.sin(angle) / np.where(length > 0, length, 1)))
         X += np.cos(angle) * M
-        return components_last(self._landmarks(X))
+        return rows.behind(self._landmarks(X))
 
     def _far(self, X, Y):
         """From the chords, which are exact near 0 and near π."""
@@ -553,16 +554,11 @@ class _Round(_Curved):
 
     def _lower(self, M, W, along):
         """The coordinates of what of the vectors `W` is across `M`; `along` are their products."""
-        phase, size = rows.phase(M[0])
-        lowered = M[1:] * ((along + np.conj(phase) * W[0]) / (-1 - size))
-        lowered += W[1:]
-        return lowered
+        return rows.lowered(M, W, along)
 
     def _raise(self, M, v):
         """The tangent vectors at `M` with coordinates `v`."""
-        phase, size = rows.phase(M[0])
-        share = rows.inner(M[1:], v) / (1 + size)
-        return np.concatenate([-((M[0] + phase) * share)[None], v - M[1:] * share])
+        return rows.raised(M, v)
 
 
 class Sphere(_Round):
@@ -602,12 +598,14 @@ class Sphere(_Round):
         X = self._shaped(X, name, real)
         square = np.einsum("...i,...i->...", X, X)
         off = np.abs(square - 1)
+        if (exact := off <= 8 * EPS).all():
+            return X
         if (bad := ~(off <= 2 * OFF)).any():
             index, length = first(bad), np.linalg.norm(finite(X, name), axis=-1)
             raise ValueError(f"{name}{at(index)} has length {length[index]:.6g}; accepted are unit "
                              "vectors")
-        exact = (off <= 8 * EPS)[..., None]  # each by itself, whatever stands beside it
-        return X if exact.all() else np.where(exact, X, X / np.sqrt(square)[..., None])
+        exact = exact[..., None]  # each by itself, whatever stands beside it
+        return np.where(exact, X, X / np.sqrt(square)[..., None])
 
     def contains(self, X):
         """Which arrays are points of the space, booleans of shape `(...)`."""
@@ -624,6 +622,12 @@ class Sphere(_Round):
         """What bends Jacobi fields along `v`, κ‖v‖² across it."""
         length, axes = rows.basis(*components_first(self._vectors(v, "v")))
         return self.kappa * length[..., None]**2 * (np.arange(self.dim) > 0), axes
+
+    def _dist(self, X, Y):
+        """From the chords; of many components from the inner product, where that tells enough."""
+        if self.dim < MANY:
+            return super()._dist(X, Y)
+        return rows.arcs(X, Y, 1 / math.sqrt(self._kappa), super()._dist)
 
     def _inside(self, *arrays):
         return arrays
@@ -702,22 +706,16 @@ class KendallPlanar(_Round):
     def _centred(self, X):
         """Landmarks about their mean, in units of their largest entry, and whether they differ."""
         X, = components_first(X)
-        largest = np.maximum(np.abs(X.real).max(axis=0), np.abs(X.imag).max(axis=0))
-        X = X / np.maximum(largest, 2.0**-1022)  # quotients of finer ones may be infinite
-        X = X - X.mean(axis=0)
+        X = rows.centred(X)
         return X, rows.norm(X) > OFF
 
     def _inside(self, *arrays):
-        """Unit vectors of dimension `landmarks - 1`, of centred landmarks of length 1.
-
-        By the reflection that turns the constants onto the first axis.
-        """
-        return [X[1:] - X[0] / (math.sqrt(self.landmarks) + 1) for X in arrays]
+        """Unit vectors of dimension `landmarks - 1`, of centred landmarks of length 1."""
+        return map(rows.without_mean, arrays)
 
     def _landmarks(self, X):
         """The centred landmarks that `_inside` maps to `X`."""
-        root, total = math.sqrt(self.landmarks), X.sum(axis=0)
-        return np.concatenate([-(total / root)[None], X - total / (root * (root + 1))])
+        return rows.with_mean(X)
 
     def _turned(self, M, X):
         """`X` turned towards `M`."""

@@ -445,7 +445,7 @@ def log_congruent(A, S):
     columns = A @ Q * np.exp((spectrum - top) / 2)[..., None, :]
     U, roots, _ = np.linalg.svd(columns)
     for i in map(tuple, np.argwhere(roots[..., 0] > 1e4 * roots[..., -1])):
-        roots[i], U[i], _, scale, _, _ = dgejsv(columns[i], joba=0, jobv=3, jobr=0, jobt=1)
+        roots[i], U[i], _, scale, _, _ = dgejsv(columns[i], joba=0, jobv=3, jobr=0)
         roots[i] *= scale[0] / scale[1]
     return _compose(top + 2 * np.log(roots) + spare[..., ::-1], U)
 

@@ -201,7 +201,8 @@ def module(tmp_path, monkeypatch):
 
 
 def test_what_a_chapter_depends_on_is_what_it_calls_and_what_that_names(module, monkeypatch):
-    monkeypatch.setattr(net, "content", lambda chapter: ("Two().half, pi", {"module"}))
+    code = "from spdlib.module import Two, pi\nTwo().half, pi"
+    monkeypatch.setattr(net, "content", lambda chapter: (code, {"module"}))
 
     def called(text):
         module(text)

@@ -430,7 +430,7 @@ def test_no_data_keep_the_descent_from_the_mean_up_to_the_largest_radius_that_is
     X = space.exp(center, largest * y / norm(y)[:, None])
     query = FrechetMean(X, center, 0.9899 * largest, space)
     assert query.sensitivity > 0 and norm(query.step) <= query.radius
-    with pytest.raises(ValueError, match=r"= 0.99 r\*, where the descent"):
+    with pytest.raises(ValueError, match=r"= 0.99 r\*, up to which the descent .* in all that was"):
         _ = FrechetMean(X, center, 0.991 * largest, space).sensitivity
 
 
@@ -544,6 +544,22 @@ def test_a_ball_for_the_domain_keeps_a_promise_for_which_there_is_no_law_on_the_
     fitted = estimator("laplace", "affine-invariant 4", domain=1.2 * radius).fit(X, rng=0)
     assert fitted.mechanism_.rate == "2Δ/ε" and fitted.mechanism_.domain[1] == 1.2 * radius
     assert space.dist(center, fitted.mean_) <= radius * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("space, center, most", [
+    (AffineInvariant(2), np.eye(2), 24.0163), (AffineInvariant(2), np.diag([1e3, 1]), 19.1318),
+    (AffineInvariant(3), np.eye(3), 23.7296), (LogEuclidean(2), np.eye(2), 24.0163),
+    (AffineInvariant(1), np.array([[1e300]]), 19.0072),
+    (TangentSpace(AffineInvariant(2), np.eye(2)), math.e**2 * np.eye(2), 21.1879),
+])
+def test_a_domain_is_a_ball_all_of_whose_points_float64_holds(space, center, most):
+    """Else it would depend on the data and on the draw whether there is a release."""
+    law = RiemannianLaplace(1.0, 1e-3, space, (center, 0.999 * most))
+    assert space.contains(law.release(center, 0, 500)).all()
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match=f"up to {most}, of balls all of whose points float64"):
+        RiemannianLaplace(1.0, 1e-3, space, (center, 1.001 * most)).release(center, rng)
+    assert rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
 
 
 @pytest.mark.parametrize("space, radius, n", [

@@ -13,6 +13,7 @@ import spdlib
 
 ORDER = [
     "_checks",
+    "_estimator",
     "_parallel",
     "_components",
     "_functions",
@@ -27,6 +28,9 @@ ORDER = [
     "mechanisms",
     "densities",
     "frechet",
+    "regression",
+    "curve_densities",
+    "private_regression",
     "planning",
     "audit",
     "certify",

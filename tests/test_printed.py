@@ -150,3 +150,43 @@ def test_the_bounds_on_descriptors_in_numbers():
     eta = np.array([0.5, 2.0])  # where the upper end is the farther one
     close(printed.descriptor_radius(1, eta), 3 * np.log(14 + eta))
     close(printed.descriptor_radius_appendix(3, eta), math.sqrt(11) * np.log(14 + eta))
+
+
+def test_the_jacobi_functions_solve_the_equation_of_constant_curvature():
+    s, h = np.linspace(0.1, 2, 20), 1e-4
+    for kappa in (2.0, 0.0, -0.5):
+        for f, start, slope in ((printed.jacobi_cosine, 1, 0), (printed.jacobi_sine, 0, 1)):
+            second = (f(s + h, kappa) - 2 * f(s, kappa) + f(s - h, kappa)) / h**2
+            np.testing.assert_allclose(second, -kappa * f(s, kappa), atol=1e-6)
+            np.testing.assert_allclose(f(0.0, kappa), start, atol=1e-15)
+            np.testing.assert_allclose((f(h, kappa) - f(-h, kappa)) / (2 * h), slope, atol=1e-8)
+
+
+def test_a_curve_is_no_longer_than_four_tau_where_the_ball_is_as_wide_as_the_residuals():
+    close(printed.curve_length(0.5, 0.5), 2.0)
+
+
+def test_the_sensitivities_of_a_curve_are_two_tau_over_n_without_negative_curvature():
+    for kappa in (0, 1.0):
+        assert printed.curve_sensitivity_point(0.5, 10, kappa, 3.0) == 0.1
+        assert printed.curve_sensitivity_velocity(0.5, 10, kappa, 3.0) == 0.1
+        assert printed.curve_sensitivity_velocity_printed(0.5, 10, kappa) == 0.1
+
+
+def test_the_sensitivities_of_a_curve_at_curvature_minus_one():
+    # 2(τ_m + τ) = ln 2, where cosh is 5/4 and sinh is 3/4; at τ = ln 2 alone sinh is 3/4 too
+    tau = math.log(2) / 4
+    close(printed.curve_sensitivity_point(tau, 5, -1, tau), 0.4 * tau * 1.25)
+    close(printed.curve_sensitivity_velocity(tau, 5, -1, tau), 0.4 * tau * 0.75 / math.log(2))
+    close(printed.curve_sensitivity_velocity_printed(4 * tau, 5, -1), 1.6 * tau * 0.75)
+
+
+def test_only_the_bound_of_the_theorem_on_the_velocity_depends_on_the_unit_of_length():
+    # distances times 3, curvatures by 9, so that a gradient is times 3
+    point, velocity = (
+        f(0.6, 10, -1 / 9, 3.0) / f(0.2, 10, -1, 1.0)
+        for f in (printed.curve_sensitivity_point, printed.curve_sensitivity_velocity)
+    )
+    close([point, velocity], 3)
+    statement = printed.curve_sensitivity_velocity_printed
+    close(statement(0.6, 10, -1 / 9) / statement(0.2, 10, -1), 9)

@@ -11,6 +11,7 @@ import math
 import pickle
 from types import SimpleNamespace
 
+import mpmath
 import numpy as np
 import pytest
 from pyriemann.geometry.distance import distance_riemann
@@ -19,6 +20,7 @@ from pyriemann.geometry.tangentspace import exp_map_riemann, log_map_riemann
 from scipy.optimize import minimize
 
 from spdlib import spaces
+from spdlib._functions import cosine, sinc
 from spdlib._parallel import by_blocks
 from spdlib.spaces import (
     AffineInvariant,
@@ -28,7 +30,7 @@ from spdlib.spaces import (
     Sphere,
     TangentSpace,
 )
-from spdlib.spd import invvecd, random_spd, vecd
+from spdlib.spd import expm, invvecd, random_spd, vecd
 
 
 # points and isometries, at random: functions of the space, their number, the generator -----------
@@ -96,7 +98,7 @@ def none_known(space, rng):
 class Turned:
     """A space whose frame at an array is turned, by a matrix that jumps from array to array.
 
-    Volumes are told without a point, so only by turns that are isometries of the space.
+    Volumes and curvature are told without a point: turns have to be isometries of the space.
     """
 
     def _turn(self, M, v, back=False):
@@ -127,6 +129,10 @@ def turned(space):
     if isinstance(space, AffineInvariant):
         Q, basis = orthogonal(space.k, rng), invvecd(np.eye(space.dim))
         other.turns = np.array([np.eye(space.dim), vecd(Q @ basis @ Q.T).T])
+    if isinstance(space, KendallPlanar):
+        x, y = rng.standard_normal((2, 2, space.dim // 2, space.dim // 2))
+        U = np.linalg.qr(x + 1j * y)[0]
+        other.turns = np.block([[U.real, -U.imag], [U.imag, U.real]])
     return other
 
 
@@ -148,6 +154,7 @@ SPACES = {
     "affine-invariant 4": (AffineInvariant(4), spd, congruences),
     "circle": (Sphere(1, 0.3), unit_vectors, orthogonal_maps),
     "sphere 2": (Sphere(2), unit_vectors, orthogonal_maps),
+    "sphere 10": (Sphere(10), unit_vectors, orthogonal_maps),
     "small sphere 3": (Sphere(3, 1e6), unit_vectors, orthogonal_maps),
     "large sphere 2": (Sphere(2, 1e-6), unit_vectors, orthogonal_maps),
     "triangles": (KendallPlanar(3), landmarks, similarities_of_the_plane),
@@ -335,6 +342,39 @@ def jacobi_fields_lie_between_those_of_the_curvature_bounds_and_reach_them(space
         np.testing.assert_allclose(stretch[:, end], bound, rtol=0, atol=1e-4)
 
 
+def jacobi_fields_are_the_derivatives_of_geodesics(space, p):
+    """By the velocity, J(0) = 0, and by the point, J'(0) = 0, in the frame that transport carries.
+
+    One field in each direction of the frame, against central differences.
+    """
+    curving, axes = space.jacobi(p.v)
+    assert curving.shape == p.v.shape and axes.shape == (*p.v.shape, space.dim)
+    np.testing.assert_allclose(axes.swapaxes(1, 2) @ axes, [np.eye(space.dim)] * p.n, atol=1e-13)
+    along = np.einsum("nij,ni->nj", axes, p.v)
+    np.testing.assert_allclose(along * curving / unit(space), 0, rtol=0, atol=1e-13)
+    M, v, h = p.M[:, None], p.v[:, None], 1e-4 * unit(space)
+    carried = space.transport(M, v, np.eye(space.dim))
+
+    def field(f):
+        return np.einsum("nij,nj,nkj,nil->nkl", axes, f(curving), axes, carried)
+
+    def moved(h):
+        e = h * np.eye(space.dim)
+        return space.log(space.exp(p.M, p.v)[:, None],
+                         space.exp(space.exp(M, e), space.transport(M, e, v)))
+
+    by_point = (moved(h) - moved(-h)) / (2 * h)
+    np.testing.assert_allclose(field(cosine), by_point, rtol=0, atol=1e-7)
+    by_velocity = derivative_of_exp(space, p.M, p.v).swapaxes(1, 2)
+    np.testing.assert_allclose(field(sinc), by_velocity, rtol=0, atol=1e-7)
+
+
+def at_rest_nothing_bends(space, p):
+    curving, axes = space.jacobi(0 * p.v[None])
+    np.testing.assert_array_equal(curving, np.zeros((1, *p.v.shape)))
+    np.testing.assert_allclose(axes.swapaxes(2, 3) @ axes, [[np.eye(space.dim)] * p.n], atol=1e-15)
+
+
 def jacobi_field(kappa, r):
     """Length at r, over r, of the Jacobi field that starts at 0 with unit speed."""
     t = math.sqrt(abs(kappa)) * r
@@ -446,6 +486,7 @@ LAWS = [
     squared_distances_of_geodesics_err_in_the_fourth_order, radial_directions_stay_perpendicular,
     log_volume_is_the_log_determinant_of_the_derivative_of_exp,
     jacobi_fields_lie_between_those_of_the_curvature_bounds_and_reach_them,
+    jacobi_fields_are_the_derivatives_of_geodesics, at_rest_nothing_bends,
     steps_follow_one_another, transport_is_a_linear_isometry,
     transport_keeps_the_direction_of_its_own_step, transport_back_along_the_geodesic_undoes_it,
     transport_is_that_of_the_pole_ladder, the_geodesic_symmetries_are_isometries,
@@ -491,6 +532,7 @@ def stretched(space, factor):
                   dist=lambda X, Y: factor * space.dist(X, Y),
                   log_volume=lambda v: space.log_volume(v / factor),
                   transport=lambda M, v, w: space.transport(M, v / factor, w),
+                  jacobi=lambda v: space.jacobi(v / factor),
                   mean=lambda M, y, t: factor * space.mean(M, y / factor, t))
 
 
@@ -548,6 +590,11 @@ FAULTS = {
     "a volume of another space": (
         Faulty(SHAPES, log_volume=lambda v: Sphere(4).log_volume(v)),
         log_volume_is_the_log_determinant_of_the_derivative_of_exp),
+    "a curvature of the same in all directions": (
+        Faulty(SHAPES, jacobi=Sphere(4).jacobi), jacobi_fields_are_the_derivatives_of_geodesics),
+    "a curvature that is doubled": (
+        Faulty(AFFINE, jacobi=lambda v: (2 * AFFINE.jacobi(v)[0], AFFINE.jacobi(v)[1])),
+        jacobi_fields_are_the_derivatives_of_geodesics),
     "an arc cosine": (by_cosine(BALL), short_distances_have_five_digits),
     "an arc cosine near the cut locus": (by_cosine(BALL), distances_near_the_cut_locus_are_exact),
     "a squared distance": (
@@ -570,11 +617,12 @@ def test_a_law_notices_a_fault(name):
         law(space, p)
 
 
-def test_only_the_pole_ladder_notices_a_reflection():
+def test_only_the_pole_ladder_and_jacobi_fields_notice_a_reflection():
     space = reflected(Sphere(2))
     p = sample(space, unit_vectors, orthogonal_maps)
     for law in LAWS:
-        if law is not transport_is_that_of_the_pole_ladder:
+        if law not in (transport_is_that_of_the_pole_ladder,
+                       jacobi_fields_are_the_derivatives_of_geodesics):
             law(space, p)
 
 
@@ -618,6 +666,37 @@ def test_a_large_batch_is_what_its_parts_are(name):
     agree(space, space.log(M[many], X[many]), v[many])
     agree(space, space.dist(M[:, None], X[None, :10])[3], space.dist(M[3], X[:10]))
     same(space, space.exp(M[many], v[many]), X[many], 1e-7)
+
+
+@pytest.mark.parametrize("space, points", [
+    (Sphere(2), unit_vectors), (Sphere(10), unit_vectors), (KendallPlanar(5), landmarks)], ids=repr)
+def test_a_record_has_the_same_bits_whatever_stands_beside_it(space, points):
+    """Alone, in a pair, and in a batch of several blocks; also near, and nearly opposite."""
+    rng, n = np.random.default_rng(0), 4000
+    M, X = points(space, 2, rng)[0], points(space, n, rng)
+    lengths = np.array([[1e-9], [0.1], [0.3], [0.5], [1.1], [1.5]])
+    X[:6] = space.exp(M, lengths * np.eye(space.dim)[0])
+    v = space.log(M, X)
+    of_all = v, space.exp(M, v), space.dist(M, X)
+    for size in 1, 2:
+        for i in range(0, 60, size):
+            part = slice(i, i + size)
+            some = space.log(M, X[part]), space.exp(M, v[part]), space.dist(M, X[part])
+            for one, other in zip(some, of_all, strict=True):
+                np.testing.assert_array_equal(one, other[part])
+    for i in range(20):
+        np.testing.assert_array_equal(space.dist(M, X[i]), of_all[2][i])
+
+
+def test_distances_of_many_components_are_those_of_the_chords():
+    """Also where they come from the inner product; to a few units of rounding."""
+    space, rng = Sphere(10, 2.0), np.random.default_rng(0)
+    ends = math.pi - np.array([1e-9, 1e-6, 1e-3, 0.1])
+    angles = np.concatenate([math.pi - ends, np.linspace(0.1, 3, 100), ends])
+    M, v = unit_vectors(space, 50, rng)[:, None], rng.standard_normal((50, len(angles), 10))
+    v *= (angles / math.sqrt(2) / length(v))[..., None]
+    X = space.exp(M, v)
+    np.testing.assert_allclose(space.dist(M, X), super(Sphere, space)._dist(M, X), rtol=8e-15)
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
@@ -679,6 +758,14 @@ def test_dimensions_are_those_of_the_books():
 def test_a_sphere_has_a_curvature_above_0_of_which_lengths_have_squares(kappa):
     with pytest.raises(ValueError, match="kappa is .*; accepted are 1e-150 to 1e150"):
         Sphere(2, kappa)
+
+
+def test_the_functions_of_curvature_pass_smoothly_from_one_sign_to_the_other():
+    c = np.array([-9, -1e-3, -1e-12, -1e-300, 0, 1e-300, 1e-12, 1e-3, 9])
+    root = np.sqrt(c.astype(complex))
+    np.testing.assert_allclose(cosine(c), np.cos(root).real, rtol=1e-15)
+    np.testing.assert_allclose(sinc(c), np.sinc(root / math.pi).real, rtol=1e-14)
+    assert cosine(-4) == math.cosh(2) and sinc(0) == 1 and sinc(c[:0]).shape == (0,)
 
 
 POLE, SQUARE = np.array([0.0, 0, 1]), np.array([1, 1j, -1, -1j])
@@ -847,6 +934,22 @@ def test_ill_conditioned_matrices_are_seen_from_one_another(k):
     for distance in (space.dist(M, X), space.dist(X, M), length(space.log(M, X))):
         assert math.isclose(distance, apart, rel_tol=1e-8)
     np.testing.assert_allclose(space.exp(M, space.log(M, X)), X, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("reach", [15.0, 22.0])
+def test_the_chart_has_the_points_that_float64_does_not_hold(k, reach):
+    """Held against 60 digits; a triangular factor with entries far apart once broke LAPACK."""
+    space, rng = AffineInvariant(k), np.random.default_rng(0)
+    for _ in range(30):
+        u, v = rng.standard_normal((2, space.dim))
+        u, v = reach * u / length(u), 2 * reach * v / length(v)
+        with mpmath.workdps(60):
+            L = mpmath.matrix(np.linalg.cholesky(expm(invvecd(u))).tolist())
+            X = L * mpmath.expm(mpmath.matrix(invvecd(v).tolist())) * L.T
+            logs = [float(mpmath.log(value)) for value in mpmath.eigsy(X, eigvals_only=True)]
+        found = np.linalg.eigvalsh(invvecd(space.chart(np.eye(k), u, v)))
+        np.testing.assert_allclose(found, sorted(logs), rtol=0, atol=0.01)
 
 
 @pytest.mark.parametrize("k", [2, 3])

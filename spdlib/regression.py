@@ -1,0 +1,403 @@
+"""Geodesic regression: the curve exp(p, x v) that runs closest to records, by least squares.
+
+Where a change of (p, v) takes the points of the curve is told by Jacobi fields. Along the axes of
+`space.jacobi(v)` they part into one problem of two unknowns for each axis, so that no matrix is
+ever inverted.
+"""
+
+import math
+
+import numpy as np
+
+from ._checks import EPS, at, finite, first, positive
+from ._functions import cosine, sinc
+
+FEW = 16  # dimensions up to which the axes are carried to the records, not the records to the axes
+STEPS, PATIENCE = 300, 15  # of a fit, and after how many of Gauss it takes those of Newton
+ENTRIES = 2**16  # numbers that are looked at together
+LEAST, FIRM = 1e-15, 0.1  # damping, in units of the information on a straight line
+
+
+def predict(space, point, velocity, x):
+    """The points exp(point, x velocity), shape `(..., n, *space.shape)`, for x `(..., n)`."""
+    x, velocity = finite(x, "x"), finite(velocity, "velocity")
+    return space.exp(_among(space, space.exp(point)), x[..., None] * velocity[..., None, :])
+
+
+def energy(space, point, velocity, x, Y):
+    """Half the mean squared distance of the records `Y` from the curve (eq. 3), shape `(...)`."""
+    steps = residuals(space, point, velocity, x, Y)
+    return _square(steps) / 2
+
+
+def residuals(space, point, velocity, x, Y):
+    """Steps that lead from the curve to the records, shape `(..., n, dim)`.
+
+    In the frames at `predict(space, point, velocity, x)`. To a cut point leads one of the shortest.
+    """
+    core, point, velocity, x, Y = _inside(space, point, velocity, x, Y)
+    return core._log(_curve(core, point, velocity, x), Y)
+
+
+def gradients(space, point, velocity, x, Y, clip=None):
+    """The gradients of the energy in the point and in the velocity (eq. 5 and 6).
+
+    Both have shape `(..., dim)` and are in the frame at `point`. With `clip`, residuals that are
+    longer are shortened to this length first.
+    """
+    core, point, velocity, x, Y = _inside(space, point, velocity, x, Y)
+    curve = _curve(core, point, velocity, x)
+    steps = core._log(curve, Y)
+    if clip is not None:
+        size = _norm(steps)[..., None]
+        steps = steps * np.minimum(positive(clip, "clip") / np.where(size > 0, size, 1), 1)
+    axes, _, _, fall = _falls(core, point, velocity, x, curve, steps)
+    return tuple(np.moveaxis(-np.einsum("...ij,...cj->...ci", axes, fall), -2, 0))
+
+
+class GeodesicRegression:
+    """The geodesic x ↦ exp(p, x v) with the least energy (Fletcher 2011), many fits at once.
+
+    By the method of Levenberg and Marquardt with exact gradients, from the record in the middle of
+    x. It ends where the gradient vanishes and the energy has only fallen; on a curved space there
+    may be other such geodesics.
+
+    Parameters
+    ----------
+    x : array of shape (..., n)
+        Where on the curve the records belong; n ≥ 2 numbers, not all equal.
+    Y : array of shape (..., n, *space.shape)
+        The records. Leading axes are data sets, each with a fit of its own.
+    space : LogEuclidean, Euclidean, TangentSpace, AffineInvariant, Sphere or KendallPlanar
+    tolerance : float
+        How long the gradient may be, in units of the spread of the records, with x from -1 to 1.
+
+    Attributes
+    ----------
+    point : array of shape (..., *space.shape)
+        The point p of the curve at x = 0.
+    velocity : array of shape (..., dim)
+        The velocity v there, in the frame at `point`.
+    energy : array of shape (...)
+        Half the mean squared residual.
+    residuals : array of shape (..., n, dim)
+        Steps from the curve to the records, in the frames at `predict(x)`.
+
+    Raises
+    ------
+    ValueError
+        For what is no record, for x that are all equal, and where a fit has not converged.
+    """
+
+    def __init__(self, x, Y, space, tolerance=1e-9):
+        self.space, tolerance = space, positive(tolerance, "tolerance")
+        core, self.x, Y = _records(space, x, Y)
+        batch, n = self.x.shape[:-1], self.x.shape[-1]
+        middle, scale, t = _standardised(self.x.reshape(-1, n))
+        point, v = _fitted(core, t, Y.reshape(-1, n, *core.shape), tolerance, batch)
+        point = space.point(point) if space.flat else point
+        with np.errstate(over="ignore"):
+            v = v / scale[:, None]
+        self._middle = middle.reshape(batch)
+        self._anchor = point.reshape(*batch, *space.shape), finite(v, "velocity").reshape(
+            *batch, space.dim)
+        back = -self._middle[..., None] * self._anchor[1]
+        self.point = space.exp(self._anchor[0], back)
+        self.velocity = space.transport(self._anchor[0], back, self._anchor[1])
+        curve = self.predict(self.x)
+        self.residuals = core._log(space.coordinates(curve) if space.flat else curve, Y)
+        with np.errstate(over="ignore"):
+            self.energy = finite(_square(self.residuals) / 2, "energy")
+
+    def predict(self, x):
+        """The points of the curve at `x`, shape `(..., m)`; they are `(..., m, *space.shape)`."""
+        x = finite(x, "x") - self._middle[..., None]
+        return predict(self.space, *self._anchor, x)
+
+    def covariance(self):
+        """Covariances of (point, velocity), shape `(..., 2 dim, 2 dim)`, in the frame at `point`.
+
+        The inverse of the information matrix, for residuals that are normal with one variance in
+        all directions; it is estimated from their squares.
+        """
+        there, back = self._variances(np.zeros(1)), -self._middle[..., None] * self._anchor[1]
+        axes = self.space.jacobi(self._anchor[1])[1].swapaxes(-2, -1)
+        axes = self.space.transport(_among(self.space, self._anchor[0]), back[..., None, :], axes)
+        rows = [[np.einsum("...ki,...k,...kj->...ij", axes, entry[..., 0, :], axes)
+                 for entry in row] for row in there]
+        return np.block(rows)
+
+    def bands(self, x):
+        """Standard errors of the points of the curve at `x`, shape `(..., m, dim)`.
+
+        Along the axes of `space.jacobi(velocity)`, carried there. On a sphere the first is along
+        the curve. The root of the sum of squares is the error as a distance.
+        """
+        return np.sqrt(self._variances(finite(x, "x"))[0][0])
+
+    def _variances(self, x):
+        """2 × 2 covariances of point and velocity at `x` along each axis, as nested lists."""
+        n = self.x.shape[-1]
+        if n < 3:
+            raise ValueError(f"n is {n}; accepted are at least 3 records, which leave a residual")
+        v, dim = self._anchor[1], self.space.dim
+        t = self.x - self._middle[..., None]
+        _, f, s = _fields(self.space, v, t)
+        F, G, H = _information(f, s)
+        variance = 2 * n * self.energy[..., None] / ((n - 2) * dim) / (F * H - G * G)
+        P, C, V = ((variance * entry)[..., None, :] for entry in (H, -G, F))
+        t = (x - self._middle[..., None])[..., None]
+        curving = self.space.jacobi(v)[0][..., None, :]
+        f, s = cosine(t * t * curving), t * sinc(t * t * curving)
+        slope = -curving * s
+        mixed = f * slope * P + (f * f + slope * s) * C + s * f * V
+        return [[f * f * P + 2 * f * s * C + s * s * V, mixed],
+                [mixed, slope * slope * P + 2 * slope * f * C + f * f * V]]
+
+
+class _Chart:
+    """The coordinates of a flat space, as points of their own."""
+
+    curvature = (0.0, 0.0)
+
+    def __init__(self, space):
+        self.dim, self.shape, self.jacobi = space.dim, (space.dim,), space.jacobi
+
+    def _exp(self, M, v):
+        return M + v
+
+    def _log(self, M, X):
+        return X - M
+
+    def _carry(self, M, v, w):
+        return np.broadcast_to(w, np.broadcast_shapes(v.shape, w.shape))
+
+
+def _inside(space, point, velocity, x, Y):
+    """The space as the computations want it, and the arrays, checked."""
+    velocity, x = space._vectors(velocity, "velocity"), finite(x, "x")
+    (core, point), (_, Y) = _read(space, point, "point"), _read(space, Y, "Y")
+    if x.ndim == 0 or Y.ndim <= len(core.shape) or x.shape[-1] != Y.shape[-1 - len(core.shape)]:
+        raise ValueError(f"x has shape {x.shape}; accepted is (..., n), one number for each record")
+    return core, point, velocity, x, Y
+
+
+def _read(space, X, name):
+    """The space of a fit, and points `X` of it, checked: of a flat space its chart."""
+    if not space.flat:
+        return space, space.points(X, name)
+    finite(X, name)
+    return _Chart(space), space.coordinates(X)
+
+
+def _records(space, x, Y):
+    """The space of a fit, x and the records, of one shape, if a geodesic can be fitted to them."""
+    x, d = finite(x, "x"), len(space.shape)
+    if np.ndim(Y) <= d or x.ndim == 0 or x.shape[-1] != np.shape(Y)[-1 - d] or x.shape[-1] < 2:
+        raise ValueError(f"x has shape {x.shape} and Y has shape {np.shape(Y)}; accepted are (..., "
+                         f"n) and (..., n, {', '.join(map(str, space.shape))}) with n ≥ 2")
+    core, Y = _read(space, Y, "Y")
+    batch = np.broadcast_shapes(x.shape, Y.shape[:Y.ndim - len(core.shape)])
+    x, Y = np.broadcast_to(x, batch), np.broadcast_to(Y, (*batch, *core.shape))
+    low, high = x.min(axis=-1) / 2, x.max(axis=-1) / 2
+    if (bad := ~(high - low > 8 * EPS * np.maximum(np.abs(low), np.abs(high)))).any():
+        index = first(bad)
+        raise ValueError(f"x{at(index)} is {2 * low[index]:.6g} for all records; accepted are x "
+                         "that differ")
+    return core, x, Y
+
+
+def _standardised(x):
+    """The middle of each row of x, the largest distance from it, and x in these units."""
+    middle = (x / x.shape[-1]).sum(axis=-1)
+    t = x - middle[:, None]
+    scale = np.abs(t).max(axis=-1)
+    return middle, scale, t / scale[:, None]
+
+
+def _fitted(core, t, Y, tolerance, batch):
+    """Points and velocities at t = 0 of the fits, in blocks of fits."""
+    if flat := isinstance(core, _Chart):  # in units of their own, so that squares are floats
+        origin = Y[:, 0]
+        Y = Y - origin[:, None]
+        unit = np.abs(Y).max(axis=(1, 2))[:, None]
+        unit = np.where(unit > 0, unit, 1)
+        Y = Y / unit[..., None]
+    size = max(ENTRIES // (t.shape[-1] * core.dim * min(core.dim, FEW)), 1)
+    parts = [_descent(core, t[i:i + size], Y[i:i + size], tolerance, (i, batch))
+             for i in range(0, max(len(t), 1), size)]
+    point, v = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return (origin + unit * point, unit * v) if flat else (point, v)
+
+
+class _Fits:
+    """Fits under way: arrays of which the first axis is that of the fits."""
+
+    def __init__(self, **arrays):
+        self.__dict__.update(arrays)
+
+    def only(self, which):
+        return _Fits(**{name: A[which] for name, A in vars(self).items()})
+
+
+def _descent(core, x, Y, tolerance, place):
+    """Points and velocities at which the energy is least, for a batch of data sets."""
+    index = np.arange(len(x))
+    start = Y[index, np.abs(x).argmin(axis=-1)]
+    steps, point = core._log(_among(core, start), Y), start.copy()
+    if core.curvature[0] < 0:  # about the identity: a condition number costs digits
+        point[:] = core.origin
+        Y = core._exp(_among(core, point), steps)
+    spread, velocity = np.sqrt(_square(steps)), np.zeros((len(x), core.dim))
+    found_p, found_v = np.empty_like(point), np.empty_like(velocity)
+    fits = _Fits(index=index, x=x, Y=Y, point=point, velocity=velocity, steps=steps,
+                 curve=np.broadcast_to(_among(core, point), Y.shape).copy(), energy=spread**2 / 2,
+                 damping=np.full(len(x), LEAST), farthest=_norm(steps).max(axis=-1),
+                 goal=tolerance * spread + 16 * EPS * _unit(core))
+    for i in range(STEPS):
+        fits.axes, fits.f, fits.s, fits.fall = _falls(core, fits.point, fits.velocity, fits.x,
+                                                      fits.curve, fits.steps)
+        size = np.sqrt(np.einsum("mci,mci->m", fits.fall, fits.fall))
+        done = size <= fits.goal
+        found_p[fits.index[done]] = fits.point[done]
+        found_v[fits.index[done]] = fits.velocity[done]
+        if done.all():
+            break
+        if done.any():
+            fits = fits.only(~done)
+        step = _newton if i >= PATIENCE and core.dim <= FEW else _gauss
+        _move(core, fits, *step(core, fits))
+    else:
+        name = at(np.unravel_index(place[0] + fits.index[0], place[1])) if place[1] else ""
+        raise ValueError(f"the fit{name} stands at a gradient of {size[~done][0]:.6g} after {STEPS}"
+                         f" steps; accepted is {fits.goal[0]:.6g}")
+    if core.curvature[0] < 0:
+        found_p = core._exp(start, core._log(np.broadcast_to(core.origin, start.shape), found_p))
+    return found_p, found_v
+
+
+def _gauss(core, fits):
+    """The step of Gauss and Newton, damped: along each axis two equations in two unknowns.
+
+    Returns the changes of point and velocity, shape (fits, 2, dim), what the energy falls by along
+    them, to first order, and its second derivative, as far as the residuals do not bend.
+    """
+    F, G, H = (entry / fits.x.shape[-1] for entry in _information(fits.f, fits.s))
+    P = F + fits.damping[:, None]
+    V = H + (fits.damping * np.mean(fits.x**2, axis=-1))[:, None]
+    p, v = fits.fall[:, 0], fits.fall[:, 1]
+    a, b = (V * p - G * v) / (P * V - G * G), (P * v - G * p) / (P * V - G * G)
+    change = np.einsum("mij,mkj->mki", fits.axes, np.stack([a, b], axis=1))
+    bend = F * a * a + 2 * G * a * b + H * b * b
+    return change, (a * p + b * v).sum(axis=-1), bend.sum(axis=-1)
+
+
+def _newton(core, fits):
+    """The step of Newton, damped, downhill at saddles, too: for residuals so long that they bend.
+
+    The second derivatives are differences of gradients. Returns what `_gauss` does.
+    """
+    dim, h = core.dim, 1e-5 * _unit(core)
+    ways = h * np.concatenate([np.eye(2 * dim), -np.eye(2 * dim)])
+    a, b = ways[:, :dim], ways[:, dim:]
+    M, x, Y = _among(core, fits.point), fits.x[:, None], fits.Y[:, None]
+    point, velocity = core._exp(M, a), core._carry(M, a, fits.velocity[:, None] + b)
+    curve = _curve(core, point, velocity, x)
+    axes, _, _, fall = _falls(core, point, velocity, x, curve, core._log(curve, Y))
+    back = core._carry(_among(core, M), a[:, None], np.eye(dim))
+    fall = np.einsum("mwij,mwjk,mwck->mwci", back, axes, fall).reshape(len(x), 4 * dim, 2 * dim)
+    H = (fall[:, 2 * dim:] - fall[:, :2 * dim]) / (2 * h)
+    fall = np.einsum("mij,mcj->mci", fits.axes, fits.fall).reshape(len(x), 2 * dim)
+    unit = np.ones((len(x), 2 * dim))  # in which the information on a straight line is 1
+    unit[:, dim:] = 1 / np.sqrt(np.mean(fits.x**2, axis=-1))[:, None]
+    H = unit[:, :, None] * (H + H.swapaxes(1, 2)) / 2 * unit[:, None]
+    curving, Q = np.linalg.eigh(H)
+    firm = np.maximum(np.abs(curving), 1e-6 * np.abs(curving).max(axis=-1, keepdims=True))
+    along = np.einsum("mji,mj->mi", Q, unit * fall)
+    step = along / (firm + fits.damping[:, None])
+    change = (unit * np.einsum("mij,mj->mi", Q, step)).reshape(len(x), 2, dim)
+    return change, (along * step).sum(axis=-1), (curving * step * step).sum(axis=-1)
+
+
+def _move(core, fits, change, slope, bend):
+    """Make the step where the energy falls, and choose how much to damp the next one."""
+    longest = np.sqrt((change * change).sum(axis=-1).max(axis=-1))
+    share = np.minimum(2 * fits.farthest / np.maximum(longest, 1e-300), 1)
+    a, b = np.moveaxis(share[:, None, None] * change, 1, 0)
+    hoped = share * slope - share**2 * bend / 2
+    point, velocity = core._exp(fits.point, a), core._carry(fits.point, a, fits.velocity + b)
+    curve = _curve(core, point, velocity, fits.x)
+    held = np.ones(len(fits.x), bool)
+    if core.curvature[0] < 0:  # a curve may leave what float64 holds
+        held = core.contains(curve).all(axis=-1)
+        curve[~held] = fits.curve[~held]
+    steps = core._log(curve, fits.Y)
+    gain = np.where(held, fits.energy - _square(steps) / 2, -np.inf)
+    better = gain >= -1e-12 * fits.energy  # which is rounding
+    for name, A in dict(point=point, velocity=velocity, curve=curve, steps=steps).items():
+        getattr(fits, name)[better] = A[better]
+    fits.energy = np.where(better, fits.energy - gain, fits.energy)
+    told = hoped > 1e-10 * fits.energy
+    good, bad = told & (gain > 0.75 * hoped), told & (gain < 0.25 * hoped) | ~better
+    fits.damping = np.where(good, np.maximum(fits.damping / 10, LEAST), fits.damping)
+    fits.damping = np.where(bad, np.maximum(4 * fits.damping, FIRM), fits.damping)
+
+
+def _falls(core, point, velocity, x, curve, steps):
+    """The axes at the point, the two Jacobi fields, and what the energy falls by along them.
+
+    The last is minus its gradients in the point and in the velocity, shape (..., 2, dim).
+    """
+    axes, f, s = _fields(core, velocity, x)
+    steps = _carried_back(core, point, velocity, x, axes, curve, steps)
+    return axes, f, s, np.stack([np.mean(f * steps, axis=-2), np.mean(s * steps, axis=-2)], axis=-2)
+
+
+def _fields(core, velocity, x):
+    """The axes at the point, and the two Jacobi fields along each of them at `x`.
+
+    Those of J(0) = u, J'(0) = 0 and those of J(0) = 0, J'(0) = u, both of shape (..., n, dim).
+    """
+    curving, axes = core.jacobi(velocity)
+    c = (x * x)[..., None] * curving[..., None, :]
+    return axes, cosine(c), x[..., None] * sinc(c)
+
+
+def _carried_back(core, point, velocity, x, axes, curve, steps):
+    """The residuals, carried back to the point, along the axes there."""
+    point, way = _among(core, point), x[..., None] * velocity[..., None, :]
+    if core.dim <= FEW:
+        there = core._carry(_among(core, point), way[..., None, :],
+                            axes.swapaxes(-2, -1)[..., None, :, :])
+        return np.einsum("...ij,...j->...i", there, steps)
+    back = -core._carry(point, way, way)
+    return np.einsum("...ij,...ni->...nj", axes, core._carry(curve, back, steps))
+
+
+def _information(f, s):
+    """The entries of the information on (point, velocity) along each axis."""
+    return tuple(np.einsum("...nd,...nd->...d", A, B) for A, B in ((f, f), (f, s), (s, s)))
+
+
+def _curve(core, point, velocity, x):
+    return core._exp(_among(core, point), x[..., None] * velocity[..., None, :])
+
+
+def _among(space, M):
+    """Points with an axis more, along which they meet many records."""
+    return M[(..., None) + len(space.shape) * (slice(None),)]
+
+
+def _norm(v):
+    return np.sqrt(np.einsum("...i,...i->...", v, v))
+
+
+def _square(steps):
+    """Mean squared lengths of the residuals."""
+    return np.einsum("...nd,...nd->...", steps, steps) / steps.shape[-2]
+
+
+def _unit(core):
+    """A length of the order of points' own, of which rounding is a share."""
+    steepest = max(map(abs, core.curvature))
+    return 1 / math.sqrt(steepest) if steepest else 1.0

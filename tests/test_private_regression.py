@@ -1,0 +1,509 @@
+"""Private geodesic regression: the promise of noisy descent, and what the estimator gives away."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+import sklearn.base
+
+from spdlib import PrivateFrechetMean, PrivateGeodesicRegression
+from spdlib._estimator import Estimator
+from spdlib.audit import audit
+from spdlib.calibration import gaussian_delta, gdp_mu
+from spdlib.curve_densities import CurveKNormGradient, CurveQuery, TruncatedCurveLoss
+from spdlib.private_regression import NoisyDescent, _seen, _turn, expected_curve_error
+from spdlib.regression import GeodesicRegression, gradients, predict
+from spdlib.spaces import AffineInvariant, KendallPlanar, LogEuclidean, Sphere, TangentSpace
+from spdlib.spd import random_spd
+
+NORTH = np.array([0.0, 0, 1])
+SHAPE = np.array([0, 1, 1 + 1j, 0.3 + 2j])
+# name: the space, a centre, radius and speed of a domain in it
+SPACES = {
+    "log-euclidean": (LogEuclidean(2), np.diag([2.0, 1.0]), 0.5, 1.0),
+    "tangent": (TangentSpace(Sphere(2), NORTH), NORTH, 0.5, 1.0),
+    "affine-invariant": (AffineInvariant(2), np.array([[2.0, 0.5], [0.5, 1.0]]), 0.5, 1.0),
+    "circle": (Sphere(1), np.array([0.6, -0.8]), 0.5, 1.0),
+    "sphere": (Sphere(2), NORTH, 0.5, 1.0),
+    "sphere behind": (Sphere(2), np.array([-0.6, 0.0, 0.8]), 0.5, 1.0),
+    "sphere on the edge": (Sphere(2), np.array([0.0, 1.0, 0.0]), 0.5, 1.0),
+    "sphere of curvature 9": (Sphere(3, 9.0), np.eye(4)[3], 0.2, 0.3),
+    "triangles": (KendallPlanar(3), SHAPE[:3], 0.25, 0.4),
+    "quadrilaterals": (KendallPlanar(4), SHAPE, 0.3, 0.5),
+}
+each_space = pytest.mark.parametrize("name", SPACES)
+PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "radius": 0.5, "speed": 1.0, "center": NORTH,
+          "space": Sphere(2)}
+LEARNT = {"point_", "velocity_", "middle_", "mechanism_", "privacy_"}
+
+
+def anywhere(name, n, rng):
+    """Records at places that no curve of the domain comes near, some of them cut points."""
+    space, center, radius, _ = SPACES[name]
+    if isinstance(space, (LogEuclidean, AffineInvariant)):
+        wild = [1e300 * np.eye(2), 1e-300 * np.eye(2), np.diag([1e-6, 1e6]), center]
+        return np.concatenate([wild, random_spd(n - 4, 2, 3.0, rng)])
+    Y = rng.standard_normal((n, *space.shape)) + 0j
+    if isinstance(space, KendallPlanar):
+        return np.concatenate([[center, center.conj()], Y[2:] + 1j * Y[2:].real[::-1]])
+    Y = Y.real / np.linalg.norm(Y.real, axis=-1, keepdims=True)
+    return np.concatenate([[center, -center], Y[2:]])
+
+
+def about_a_curve(name, n, noise, rng, share=0.6):
+    """A true curve of the domain (p, v), x in [0, 1], and records about it."""
+    space, center, radius, speed = SPACES[name]
+    a, v = rng.standard_normal((2, space.dim))
+    p = space.exp(center, share * radius * a / np.linalg.norm(a))
+    v = share * speed * v / np.linalg.norm(v)
+    x = rng.random(n)
+    return p, v, x, space.exp(predict(space, p, v, x - 0.5),
+                              noise * rng.standard_normal((n, space.dim)))
+
+
+def private(name, epsilon=1.0, delta=1e-6, **options):
+    space, center, radius, speed = SPACES[name]
+    return PrivateGeodesicRegression(epsilon, delta, radius, speed, center, space=space, **options)
+
+
+def query_of(name, x, Y):
+    space, center, radius, speed = SPACES[name]
+    return CurveQuery(x, Y, center, radius, speed, space)
+
+
+def distance(fitted, space, p, v):
+    """Root mean square distance of the released curve from that of (p, v) at 1/2."""
+    t = np.linspace(-0.5, 0.5, 21)
+    return np.sqrt(np.mean(space.dist(fitted.predict(t + 0.5), predict(space, p, v, t))**2))
+
+
+# the promise of noisy descent
+
+@each_space
+def test_one_record_moves_the_clipped_gradient_by_2_clip_over_n_at_every_curve(name):
+    space, _, radius, speed = SPACES[name]
+    rng, n, largest = np.random.default_rng(0), 5, 0
+    for clip in (0.01, 0.1, 1.0):
+        one, other = anywhere(name, n, rng), anywhere(name, n, rng)[rng.permutation(n)]
+        for i in range(n):
+            x = rng.choice([0, 1, 0.5, rng.random(), -9, 7], n)
+            near = one.copy()
+            near[i], moved = other[i], x.copy()
+            moved[i] = rng.choice([0, 1, 0.5])
+            queries = query_of(name, x, one), query_of(name, moved, near)
+            mechanism = NoisyDescent.of(queries[0], 1.0, 1e-6, clip)
+            u, w = rng.standard_normal((2, 40, space.dim))
+            u *= (rng.random((40, 1)) * radius) / np.linalg.norm(u, axis=-1, keepdims=True)
+            w *= (rng.random((40, 1)) * speed) / np.linalg.norm(w, axis=-1, keepdims=True)
+            g = []
+            for query in queries:
+                core, center, Y = _seen(query, clip)
+                center = np.broadcast_to(center, (40, *core.shape))
+                p, v = core._exp(center, u), core._carry(center, u, w)
+                g.append(np.concatenate([*mechanism._gradient(core, p, v, query.times, Y)], -1))
+            change = np.linalg.norm(g[0] - g[1], axis=-1).max()
+            assert change <= mechanism.sensitivity
+            largest = max(largest, change / (2 * clip / n))
+    assert largest > 0.95  # the search comes close: clip/n would have been exceeded
+
+
+@pytest.mark.parametrize("n", [1, 3, 1000, 10**9])
+@pytest.mark.parametrize("epsilon, delta", [(1e-3, 1e-9), (1.0, 1e-6), (20.0, 0.1)])
+def test_all_steps_together_cost_what_was_promised(n, epsilon, delta):
+    mechanism = NoisyDescent(epsilon, delta, n, 0.1, 0.6)
+    assert mechanism.sensitivity >= 2 * 0.1 / n
+    whole = math.sqrt(mechanism.steps) * 2 * mechanism.clip / n
+    assert whole / mechanism.sigma <= mechanism.mu <= gdp_mu(epsilon, delta) * (1 + 1e-9)
+    assert gaussian_delta(mechanism.sigma, epsilon, whole) <= delta
+    assert gaussian_delta(mechanism.sigma, epsilon, whole * 1.001) > delta
+
+
+@pytest.mark.parametrize("clip", [0.01, 0.1, 0.5, 3.0])
+def test_the_steps_can_lead_across_the_domain_and_are_chosen_before_a_record_is_looked_at(clip):
+    query = query_of("sphere", [math.nan] * 2, np.full((2, 3), math.nan))
+    mechanism = NoisyDescent.of(query, 1.0, 1e-6, clip)
+    paces = 12.0 ** -np.linspace(0, 1, mechanism.steps)
+    assert paces.sum() * clip >= 2 * math.hypot(0.5, 1 / math.sqrt(12))
+
+
+def test_a_query_of_fewer_records_is_refused_by_the_mechanism_of_more():
+    rng = np.random.default_rng(0)
+    _, _, x, Y = about_a_curve("sphere", 20, 0.1, rng)
+    mechanism = NoisyDescent.of(query_of("sphere", x, Y), 1.0, 1e-6)
+    state = rng.bit_generator.state
+    with pytest.raises(ValueError, match="query has 19 records; accepted are at least 20"):
+        mechanism.answer(query_of("sphere", x[1:], Y[1:]), rng)
+    assert rng.bit_generator.state == state
+
+
+@pytest.mark.slow
+def test_an_audit_of_releases_stays_below_the_promise_and_sees_noise_that_is_too_small():
+    epsilon, delta, m = 4.0, 1e-2, 10000
+    queries = [CurveQuery([0.5], math.exp(far) * np.ones((1, 1, 1)), None, 1.0, 0.01,
+                          LogEuclidean(1)) for far in (50, -50)]  # it pulls one way at every step
+    mechanism = NoisyDescent.of(queries[0], epsilon, delta, 0.3)
+
+    def found():
+        answers = [mechanism.answer(query, i, m)[:, :1] for i, query in enumerate(queries)]
+        return audit(*answers, delta)
+
+    assert 1 < found() <= epsilon
+    mechanism.sigma /= 3
+    assert found() > epsilon
+
+
+def test_each_step_has_the_noise_that_the_mechanism_states():
+    space = LogEuclidean(2)
+    query = CurveQuery([0.2, 0.7], np.stack([np.eye(2)] * 2), None, 1e3, 1e3, space)
+    mechanism = NoisyDescent.of(query, 1000.0, 0.1, 10.0)
+    mechanism.steps = 1  # whose share is 1; the gradients are 0
+    u = mechanism.answer(query, 0, 20000) / mechanism.sigma
+    assert np.linalg.norm(u[:, :3], axis=-1).max() * mechanism.sigma < 1e3  # none is projected
+    spread = u.std(axis=0)
+    np.testing.assert_allclose(spread[:3], 1, rtol=0.03)
+    np.testing.assert_allclose(spread[3:], math.sqrt(12), rtol=0.03)
+
+
+# descent finds the curve
+
+@each_space
+@pytest.mark.parametrize("seed", range(3))
+def test_of_1000_records_the_release_is_near_the_truth(name, seed):
+    space, _, radius, _ = SPACES[name]
+    rng = np.random.default_rng(seed)
+    p, v, x, Y = about_a_curve(name, 1000, 0.05 * radius, rng)
+    fitted = private(name).fit(x, Y, rng=rng)
+    assert distance(fitted, space, p, v) < 0.06 * radius
+
+
+@each_space
+def test_without_much_noise_the_release_is_the_curve_of_the_records(name):
+    space, _, radius, _ = SPACES[name]
+    rng = np.random.default_rng(5)
+    p, v, x, Y = about_a_curve(name, 2000, 0.0, rng)
+    fitted = private(name, epsilon=1000.0, delta=0.1, clip=radius / 2).fit(x, Y, rng=rng)
+    assert distance(fitted, space, p, v) < 2e-3 * radius
+    assert space.dist(fitted.point_, p) < 2e-3 * radius
+    assert np.linalg.norm(fitted.velocity_) == pytest.approx(np.linalg.norm(v), rel=0.01)
+
+
+@each_space
+def test_the_mean_of_gradients_too_short_to_be_clipped_is_the_gradient_of_the_energy(name):
+    space, center, radius, speed = SPACES[name]
+    rng = np.random.default_rng(6)
+    _, _, x, Y = about_a_curve(name, 20, 0.2 * radius, rng)
+    query = query_of(name, x, Y)
+    mechanism = NoisyDescent.of(query, 1.0, 1e-6, 10.0)
+    u, w = rng.standard_normal((2, 1, space.dim)) * 0.2 * radius
+    core, start, records = _seen(query, 10.0)
+    p, v = core._exp(start[None], u), core._carry(start[None], u, w)
+    by_p, by_v = mechanism._gradient(core, p, v, query.times, records)
+    if space.flat:
+        p, records = space.point(space.coordinates(center) + u), Y
+    g_p, g_v = gradients(space, p, v, query.times, records)
+    np.testing.assert_allclose(by_p, -g_p, atol=1e-12)
+    np.testing.assert_allclose(by_v / math.sqrt(12), -g_v, atol=1e-12)
+
+
+def test_on_a_flat_space_the_descent_ends_at_least_squares():
+    rng = np.random.default_rng(7)
+    _, _, x, Y = about_a_curve("log-euclidean", 3000, 0.1, rng)
+    fitted = private("log-euclidean", 1000.0, 0.1, clip=2.0).fit(x, Y, rng=rng)
+    least = GeodesicRegression(x, Y, LogEuclidean(2))
+    t = np.linspace(0, 1, 5)
+    assert LogEuclidean(2).dist(fitted.predict(t), least.predict(t)).max() < 2e-3
+
+
+def test_the_frame_of_the_centre_is_carried_without_turning():
+    for name in ("sphere", "quadrilaterals"):
+        space, center, radius, _ = SPACES[name]
+        u, w = np.random.default_rng(8).standard_normal((2, 6, space.dim)) * radius / 2
+        centers = np.broadcast_to(space.points(center), (6, *space.shape))
+        carried = np.einsum("mj,mji->mi", w, _turn(space, centers, u))
+        np.testing.assert_allclose(carried, space.transport(center, u, w), atol=1e-12)
+
+
+# where the records and the centre are
+
+def test_a_congruence_of_records_and_centre_carries_the_release_along():
+    rng = np.random.default_rng(9)
+    space, center, radius, speed = SPACES["affine-invariant"]
+    _, _, x, Y = about_a_curve("affine-invariant", 100, 0.1, rng)
+    L = np.array([[3.0, 0.0], [-2.0, 0.5]])  # it takes Cholesky factors to Cholesky factors
+    there = PrivateGeodesicRegression(1.0, 1e-6, radius, speed, L @ center @ L.T, space=space)
+    here = private("affine-invariant").fit(x, Y, rng=0).predict([0, 0.3, 1])
+    there = there.fit(x, L @ Y @ L.T, rng=0).predict([0, 0.3, 1])
+    np.testing.assert_allclose(there, L @ here @ L.T, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sphere", "sphere behind", "sphere of curvature 9"])
+def test_a_turn_of_records_and_centre_turns_what_little_noise_leaves(name):
+    rng = np.random.default_rng(10)
+    space, center, radius, speed = SPACES[name]
+    _, _, x, Y = about_a_curve(name, 2000, 0.05 * radius, rng)
+    Q = np.linalg.qr(rng.standard_normal((space.dim + 1,) * 2))[0]
+    here = private(name, 1000.0, 0.1).fit(x, Y, rng=0).predict([0, 0.3, 1])
+    there = PrivateGeodesicRegression(1000.0, 0.1, radius, speed, Q @ center, space=space)
+    there = there.fit(x, Y @ Q.T, rng=0).predict([0, 0.3, 1])
+    assert space.dist(there, here @ Q.T).max() < 1e-3 * radius
+
+
+@each_space
+@pytest.mark.parametrize("epsilon", [1e-3, 1e3])
+@pytest.mark.filterwarnings("error")
+def test_records_anywhere_never_raise_and_the_release_lies_in_the_domain(name, epsilon):
+    space, center, radius, speed = SPACES[name]
+    rng = np.random.default_rng(11)
+    for clip in (None, 3 * radius):
+        x = rng.choice([-1e300, 0, 0.3, 1, 1e300], 9)
+        fitted = private(name, epsilon, clip=clip).fit(x, anywhere(name, 9, rng), rng=rng)
+        assert space.dist(center, fitted.point_) <= radius * (1 + 1e-7)
+        assert np.linalg.norm(fitted.velocity_) <= speed * (1 + 1e-12)
+        assert np.isfinite(fitted.predict([0, 0.5, 1])).all()
+
+
+def test_a_record_that_float64_does_not_hold_as_seen_from_the_centre_does_no_harm():
+    center, far = np.diag([1e-6, 1e6]), np.diag([1e6, 1e-6])
+    fitted = PrivateGeodesicRegression(1.0, 1e-6, 0.5, 1.0, center, space=AffineInvariant(2))
+    assert np.isfinite(fitted.fit([0, 0.5, 1], [far, far, center], rng=0).point_).all()
+
+
+@pytest.mark.slow
+def test_a_wide_domain_of_matrices_is_refused_by_public_numbers_or_holds_every_draw():
+    wild = anywhere("affine-invariant", 20, np.random.default_rng(12))
+    x = np.linspace(0, 1, 20)
+    for seed in range(10):
+        PrivateGeodesicRegression(1e-3, 1e-6, 7.0, 14.0, space=AffineInvariant(2)).fit(
+            x, wild, rng=seed)
+    with pytest.raises(ValueError, match=r"radius \+ speed/2 \+ clip is .*; accepted are numbers "
+                                         "below 19.799"):
+        PrivateGeodesicRegression(1.0, 1e-6, 14.0, 28.0, space=AffineInvariant(2)).fit(x, wild)
+
+
+def test_x_outside_of_the_range_counts_as_its_end_and_the_unit_of_x_is_the_users():
+    rng = np.random.default_rng(13)
+    _, _, x, Y = about_a_curve("sphere", 300, 0.03, rng)
+    far = np.where(x > 0.9, 1e300, np.where(x < 0.1, -np.array(7.0), x))
+    ends = np.where(x > 0.9, 1.0, np.where(x < 0.1, 0.0, x))
+    one, other = (private("sphere").fit(each, Y, rng=0) for each in (far, ends))
+    assert np.array_equal(one.point_, other.point_)
+    years = private("sphere", x_range=(1990, 2010)).fit(1990 + 20 * ends, Y, rng=0)
+    np.testing.assert_allclose(years.predict([1990.0, 2005]), other.predict([0, 0.75]), atol=1e-12)
+    np.testing.assert_allclose(years.velocity_, other.velocity_ / 20, atol=1e-12)
+    assert years.middle_ == 2000 and other.middle_ == 0.5
+
+
+def test_the_velocity_is_the_derivative_of_the_curve_at_the_middle():
+    rng = np.random.default_rng(14)
+    _, _, x, Y = about_a_curve("quadrilaterals", 500, 0.02, rng)
+    fitted = private("quadrilaterals", x_range=(-1, 3)).fit(4 * x - 1, Y, rng=0)
+    ahead = fitted.predict(fitted.middle_ + 1e-4)
+    step = KendallPlanar(4).log(fitted.point_, ahead) / 1e-4
+    np.testing.assert_allclose(step, fitted.velocity_, atol=1e-7)
+    assert KendallPlanar(4).dist(fitted.predict(1.0), fitted.point_) < 1e-12
+    assert fitted.predict(np.zeros((2, 3))).shape == (2, 3, 4)
+
+
+# what comes in
+
+def test_lists_and_narrower_floats_are_read_as_what_they_hold():
+    rng = np.random.default_rng(15)
+    _, _, x, Y = about_a_curve("sphere", 60, 0.03, rng)
+    x32, Y32 = x.astype(np.float32), Y.astype(np.float32)
+    expected = private("sphere").fit(x32.astype(float), Y32.astype(float), rng=0)
+    listed = PrivateGeodesicRegression(np.float32(1), 1e-6, 1 / 2, np.int64(1), [0, 0, 1],
+                                       [0, 1], space=Sphere(2))
+    for x, Y in ((x32, Y32), (x32.tolist(), Y32.tolist()), (x32, [*Y32])):
+        fitted = listed.fit(x, Y, rng=0)
+        np.testing.assert_allclose(fitted.point_, expected.point_, atol=1e-12)
+        assert fitted.point_.dtype == fitted.velocity_.dtype == float
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"epsilon": 0}, "epsilon is 0"), ({"epsilon": 1e4}, "epsilon is"),
+    ({"epsilon": "1"}, "epsilon is '1'"), ({"delta": -1}, "delta is -1"),
+    ({"delta": 0.7}, "delta is 0.7"), ({"delta": None}, "delta is None"),
+    ({"delta": 0, "mechanism": "noisy descent"}, "delta is 0"),
+    ({"mechanism": "truncated loss", "clip": 0.1}, "delta is 1e-06; accepted are 0"),
+    ({"mechanism": "k-norm gradient", "clip": 0.1}, "delta is 1e-06; accepted are 0"),
+    ({"delta": 0}, "clip is None; accepted are numbers above 0 with 'truncated loss'"),
+    ({"delta": 0, "mechanism": "k-norm gradient"}, "clip is None"),
+    ({"radius": 0}, "radius is 0"), ({"radius": math.nan}, "radius is nan"),
+    ({"radius": math.pi}, "radius is .*; accepted are numbers below 3.14159"),
+    ({"speed": -1}, "speed is -1"), ({"speed": math.inf}, "speed is inf"),
+    ({"clip": 0}, "clip is 0"), ({"clip": math.nan}, "clip is nan"),
+    ({"clip": 1e-5}, "clip is 1e-05; accepted are numbers from"),
+    ({"x_range": (1, 0)}, "x_range is"), ({"x_range": 3}, "x_range is 3"),
+    ({"x_range": (0, math.inf)}, "x_range is"), ({"center": None}, "center is None"),
+    ({"center": [0, 0, 2]}, "center has length 2"), ({"center": [1, 0]}, "center has shape"),
+    ({"mechanism": "gaussian"}, "mechanism is 'gaussian'"), ({"mechanism": 3}, "mechanism is 3"),
+    ({"on_invalid": "drop"}, "on_invalid is 'drop'"), ({"space": None}, "Y has shape"),
+    ({"approximate": 1, "delta": 0, "clip": 0.1}, "approximate is 1"),
+])
+def test_a_refusal_names_the_argument_and_comes_before_a_record_is_looked_at(options, words):
+    nowhere = np.full((9, 3), math.nan)
+    rng = np.random.default_rng(0)
+    state = rng.bit_generator.state
+    with pytest.raises(ValueError, match=words):
+        PrivateGeodesicRegression(**PUBLIC | options).fit(np.full(9, math.nan), nowhere, rng=rng)
+    assert rng.bit_generator.state == state
+
+
+@pytest.mark.parametrize("x, Y, words", [
+    (np.zeros(3), np.stack([NORTH] * 4), "x and Y have shapes"),
+    (np.zeros((4, 1)), np.stack([NORTH] * 4), "x and Y have shapes"),
+    (np.zeros(0), np.zeros((0, 3)), "x and Y have shapes"),
+    (["a"] * 4, np.stack([NORTH] * 4), "x is an array of dtype"),
+    (np.ma.masked_less(np.arange(4.0), 2), np.stack([NORTH] * 4), "x is an array with masked"),
+    ([0, 1, math.nan, 2], np.stack([NORTH] * 4), r"x\[2\] is nan"),
+    (np.zeros(4), np.stack([NORTH, NORTH, 2 * NORTH, NORTH]), r"Y\[2\] has length 2"),
+])
+def test_a_record_that_is_none_is_refused_before_anything_is_drawn(x, Y, words):
+    earlier = PrivateGeodesicRegression(**PUBLIC)
+    earlier.fit(np.arange(4) / 4, np.stack([NORTH] * 4), rng=0)
+    rng = np.random.default_rng(0)
+    state = rng.bit_generator.state
+    with pytest.raises(ValueError, match=words):
+        earlier.fit(x, Y, rng=rng)
+    assert rng.bit_generator.state == state
+    assert not LEARNT & set(vars(earlier))
+
+
+@pytest.mark.parametrize("rng", [True, "seed", [], -1])
+def test_a_seed_that_is_none_is_refused(rng):
+    with pytest.raises(ValueError, match="rng is"):
+        PrivateGeodesicRegression(**PUBLIC).fit([0.5], NORTH[None], rng=rng)
+
+
+@each_space
+def test_an_invalid_record_can_count_as_one_at_the_centre_in_the_middle(name):
+    space, center, _, _ = SPACES[name]
+    _, _, x, Y = about_a_curve(name, 8, 0.05, np.random.default_rng(16))
+    replaced, at = Y.copy(), x.copy()
+    replaced[[2, 5]], at[[2, 5]] = space.exp(center, np.zeros(space.dim)), 0.5
+    bad, out = Y.copy(), x.copy()
+    bad[2], out[5] = np.nan, np.inf
+    for mechanism, options in ((NoisyDescent, {}), (TruncatedCurveLoss, {"clip": 0.1})):
+        query = CurveQuery(out, bad, *SPACES[name][1:], space, on_invalid="center")
+        np.testing.assert_allclose(query.steps, query_of(name, at, replaced).steps, atol=1e-12)
+        assert np.array_equal(query.times, query_of(name, at, replaced).times)
+        made = mechanism.of(query, 1.0, 1e-6 if mechanism is NoisyDescent else 0, **options)
+        assert np.isfinite(made.answer(query, 0)).all() or space.dim > 2
+    fitted = private(name, on_invalid="center").fit(out, bad, rng=0)
+    expected = private(name).fit(at, replaced, rng=0)
+    np.testing.assert_allclose(fitted.velocity_, expected.velocity_, atol=1e-7)
+    nothing = private(name, on_invalid="center").fit(out + math.nan, bad, rng=0)
+    assert np.isfinite(nothing.predict([0, 1])).all()
+    with pytest.raises(ValueError, match=r"x\[5\] is inf"):
+        private(name).fit(out, Y, rng=0)
+
+
+# what goes out
+
+def test_nothing_but_the_release_depends_on_the_data():
+    fits = []
+    for seed in (0, 1):
+        _, _, x, Y = about_a_curve("sphere", 50, 0.1, np.random.default_rng(seed))
+        fits.append(vars(private("sphere").fit(x, Y, rng=0)))
+    first, second = fits
+    assert set(first) == set(PrivateGeodesicRegression(**PUBLIC).get_params()) | LEARNT
+    for release in ("point_", "velocity_"):
+        assert not np.array_equal(first.pop(release), second.pop(release))
+    assert vars(first.pop("mechanism_")) == vars(second.pop("mechanism_"))
+    assert repr(first) == repr(second)
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"delta": 0, "clip": 0.3}, {"delta": 0, "clip": 0.3, "mechanism": "k-norm gradient"}])
+def test_neither_records_nor_a_generator_are_kept(options):
+    _, _, x, Y = about_a_curve("sphere", 500, 0.1, np.random.default_rng(0))
+    options = {"epsilon": 1e-3} | options
+    fitted = PrivateGeodesicRegression(**PUBLIC | options).fit(x, Y, rng=np.random.default_rng(5))
+    for held in (fitted, copy.deepcopy(fitted), copy.copy(fitted), sklearn.base.clone(fitted)):
+        stored = pickle.dumps(held)
+        assert len(stored) < 3000  # 500 records take more
+        assert not any(word in stored for word in (b"random", b"Generator", b"PCG64"))
+        assert Y.tobytes()[:24] not in stored and x.tobytes()[:8] not in stored
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict([0, 0.5]), fitted.predict([0, 0.5]))
+
+
+def test_fits_without_a_seed_have_noise_of_their_own_and_a_seed_repeats_it():
+    _, _, x, Y = about_a_curve("sphere", 50, 0.1, np.random.default_rng(0))
+    points = [private("sphere").fit(x, Y, rng=rng).point_ for rng in (None, None, 3, 3)]
+    assert not np.array_equal(*points[:2]) and np.array_equal(*points[2:])
+
+
+def test_the_mechanism_by_default_is_told_by_delta_alone():
+    _, _, x, Y = about_a_curve("sphere", 10, 0.1, np.random.default_rng(0))
+    for options, kind in (({}, NoisyDescent), ({"clip": 0.1}, NoisyDescent),
+                          ({"delta": 0, "clip": 0.3}, TruncatedCurveLoss),
+                          ({"delta": 0, "clip": 0.3, "mechanism": "k-norm gradient"},
+                           CurveKNormGradient)):
+        fitted = PrivateGeodesicRegression(**PUBLIC | options).fit(x, Y, rng=0)
+        assert type(fitted.mechanism_) is kind
+        assert f"(1.0, {options.get('delta', 1e-6)})-differentially private" in fitted.privacy_
+        assert "n = 10 records (x, y)" in fitted.privacy_
+
+
+def test_where_nothing_samples_exactly_a_chain_has_to_be_asked_for():
+    _, _, x, Y = about_a_curve("affine-invariant", 200, 0.1, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="approximate=True"):
+        private("affine-invariant", delta=0, clip=0.1).fit(x, Y, rng=0)
+    fitted = private("affine-invariant").fit(x, Y, rng=0)
+    assert fitted.privacy_.startswith("(1.0, 1e-06)-differentially private")
+
+
+def test_both_estimators_share_what_scikit_learn_asks_for():
+    assert issubclass(PrivateFrechetMean, Estimator)
+    made = PrivateGeodesicRegression(1.0, 1e-6, 0.5, 1.0, clip=0.1, space=Sphere(2))
+    assert repr(made) == ("PrivateGeodesicRegression(epsilon=1.0, delta=1e-06, radius=0.5, "
+                          "speed=1.0, clip=0.1, space=Sphere(2, 1.0))")
+    assert sklearn.base.clone(made).get_params() == made.get_params()
+    assert made.set_params(clip=0.2) is made and made.clip == 0.2
+    with pytest.raises(ValueError, match="parameter is 'clipp'"):
+        made.set_params(clipp=1)
+    assert made.__sklearn_tags__().estimator_type is None
+
+
+def test_many_answers_at_once_have_their_own_noise_and_any_shape():
+    _, _, x, Y = about_a_curve("sphere", 50, 0.05, np.random.default_rng(0))
+    query = query_of("sphere", x, Y)
+    mechanism = NoisyDescent.of(query, 1.0, 1e-6)
+    draws = mechanism.answer(query, 0, (2, 3))
+    assert draws.shape == (2, 3, 4) and len(np.unique(draws[..., 0])) == 6
+    assert mechanism.answer(query, 0).shape == (4,)
+    assert mechanism.answer(query, 0, 0).shape == (0, 4)
+    assert mechanism.is_exact(query)
+    p, v = query.curve(draws)
+    assert Sphere(2).dist(NORTH, p).max() <= 0.5 + 1e-12
+
+
+# how far a release will be from the truth
+
+@pytest.mark.slow
+def test_the_errors_on_the_sphere_are_those_that_the_book_states():
+    made = private("sphere", clip=0.1)
+    for n, most in ((50, 0.2), (100, 0.05), (1000, 0.006)):
+        assert expected_curve_error(made, n, 0.032, draws=30).released < most
+
+
+@pytest.mark.slow
+def test_the_expected_error_says_that_10_records_are_too_few_and_needs_no_data():
+    made = private("sphere", clip=0.1)
+    few, many = (expected_curve_error(made, n, 0.03, draws=3) for n in (10, 500))
+    assert few.released > 0.6 * few.centre and many.released < 0.05 * many.centre
+    assert expected_curve_error(made, 10, 0.03, draws=3) == few
+    assert not LEARNT & set(vars(made))
+
+
+@pytest.mark.parametrize("arguments, words", [
+    ({"n": 0}, "n is 0"), ({"noise": -1.0}, "noise is -1.0"), ({"draws": 0}, "draws is 0"),
+])
+def test_the_expected_error_names_what_it_refuses(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        expected_curve_error(private("sphere"), **{"n": 5} | arguments)
+    with pytest.raises(ValueError, match="space is None"):
+        expected_curve_error(PrivateGeodesicRegression(1.0, 1e-6, 0.5, 1.0), 5)

@@ -1,0 +1,442 @@
+"""Geodesic regression against finite differences, least squares, SciPy, and what it must find."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import least_squares
+
+from spdlib import regression
+from spdlib.regression import GeodesicRegression, energy, gradients, predict, residuals
+from spdlib.spaces import (
+    AffineInvariant,
+    Euclidean,
+    KendallPlanar,
+    LogEuclidean,
+    Sphere,
+    TangentSpace,
+)
+
+POLE, SHAPE = np.array([0.0, 0, 1]), np.array([0, 1, 1j, 3 + 2j, -1])
+SPD = np.array([[2.0, 0.5, 0], [0.5, 1, 0.2], [0, 0.2, 1]])
+
+# name: the space, and a point of it
+SPACES = {
+    "Euclidean 2": (Euclidean(2), np.eye(2)),
+    "log-Euclidean 2": (LogEuclidean(2), np.diag([1.0, 3])),
+    "chart of a sphere": (TangentSpace(Sphere(2), POLE), POLE),
+    "circle": (Sphere(1, 0.3), POLE[1:]),
+    "sphere 2": (Sphere(2), POLE),
+    "small sphere 3": (Sphere(3, 1e6), np.array([0.5, 0.5, -0.5, 0.5])),
+    "affine-invariant 1": (AffineInvariant(1), np.array([[3.0]])),
+    "affine-invariant 2": (AffineInvariant(2), SPD[:2, :2]),
+    "affine-invariant 3": (AffineInvariant(3), SPD),
+    "triangles": (KendallPlanar(3), SHAPE[:3]),
+    "pentagons": (KendallPlanar(5), SHAPE),
+    "shapes of 12 landmarks": (KendallPlanar(12), np.arange(12) + 1j * (np.arange(12) % 5)),
+}
+CURVED = [name for name, row in SPACES.items() if not row[0].flat]
+each_space = pytest.mark.parametrize("name", SPACES)
+each_curved_space = pytest.mark.parametrize("name", CURVED)
+
+
+def unit(space):
+    """The length in which the curvature is at most 1; 1 where there is none."""
+    steepest = max(map(abs, space.curvature))
+    return 1 / math.sqrt(steepest) if steepest else 1.0
+
+
+def drawn(name, fits=3, n=12, length=0.7, noise=0.1, seed=0):
+    """Space, points, velocities, x, and records scattered about the curves."""
+    rng, (space, M) = np.random.default_rng(seed), SPACES[name]
+    start = 0.2 * unit(space) * rng.standard_normal((fits, space.dim)) / math.sqrt(space.dim)
+    point, v = space.exp(M, start), rng.standard_normal((fits, space.dim))
+    v *= length * unit(space) / np.linalg.norm(v, axis=-1, keepdims=True)
+    x = np.sort(rng.random((fits, n)))
+    spread = noise * unit(space) / math.sqrt(space.dim)
+    steps = spread * rng.standard_normal((fits, n, space.dim))
+    return space, point, v, x, space.exp(predict(space, point, v, x), steps)
+
+
+def moved(space, point, v, a, b):
+    """Where the change (a, b) of point and velocity leads."""
+    if space.flat:
+        return space.exp(point, a), v + b
+    return space.exp(point, a), space.transport(point, a, v + b)
+
+
+def derivative(function, dim, h):
+    """Central differences of function(a, b) by all coordinates of a and of b at 0."""
+    zero = np.zeros(dim)
+    return [np.stack([(function(*(h * e if i == j else zero for j in range(2)))
+                       - function(*(-h * e if i == j else zero for j in range(2)))) / (2 * h)
+                      for e in np.eye(dim)], axis=-1) for i in range(2)]
+
+
+# energy, residuals and gradients ------------------------------------------------------------------
+@each_space
+def test_residuals_lead_from_the_curve_to_the_records(name):
+    space, point, v, x, Y = drawn(name)
+    curve = predict(space, point, v, x)
+    steps = residuals(space, point, v, x, Y)
+    assert curve.shape == Y.shape and steps.shape == (*x.shape, space.dim)
+    assert (space.dist(space.exp(curve, steps), Y) <= 1e-10 * unit(space)).all()
+    np.testing.assert_allclose(energy(space, point, v, x, Y),
+                               (space.dist(curve, Y)**2).mean(axis=-1) / 2, rtol=1e-9)
+
+
+@each_space
+def test_gradients_are_the_derivatives_of_the_energy(name):
+    space, point, v, x, Y = drawn(name)
+    found = gradients(space, point, v, x, Y)
+
+    def at(a, b):
+        return energy(space, *moved(space, point, v, a, b), x, Y)
+
+    for g, numeric in zip(found, derivative(at, space.dim, 1e-5 * unit(space)), strict=True):
+        assert g.shape == v.shape
+        np.testing.assert_allclose(g / unit(space), numeric / unit(space), rtol=0, atol=1e-8)
+
+
+@each_space
+def test_gradients_are_clipped_record_by_record(name):
+    """Those of Σ h(ρ_i), h(ρ) = ρ²/2 up to the clip and clip ρ - clip²/2 from there."""
+    space, point, v, x, Y = drawn(name, noise=0.3)
+    rho = np.linalg.norm(residuals(space, point, v, x, Y), axis=-1)
+    clip = float(np.median(rho))
+
+    def huber(a, b):
+        rho = space.dist(predict(space, *moved(space, point, v, a, b), x), Y)
+        return np.where(rho <= clip, rho**2 / 2, clip * rho - clip**2 / 2).mean(axis=-1)
+
+    numeric = derivative(huber, space.dim, 1e-5 * unit(space))
+    for g, other in zip(gradients(space, point, v, x, Y, clip=clip), numeric, strict=True):
+        np.testing.assert_allclose(g / unit(space), other / unit(space), rtol=0, atol=1e-7)
+    far = gradients(space, point, v, x, Y, clip=2 * rho.max())
+    np.testing.assert_array_equal(far, gradients(space, point, v, x, Y))
+
+
+@pytest.mark.parametrize("name", ["sphere 2", "affine-invariant 2", "pentagons"])
+def test_many_curves_meet_the_same_records(name):
+    space, point, v, x, Y = drawn(name, fits=4)
+    together = gradients(space, point, v, x[0], Y[0])
+    for i in range(4):
+        for one, all_ in zip(gradients(space, point[i], v[i], x[0], Y[0]), together, strict=True):
+            np.testing.assert_allclose(one, all_[i], rtol=0, atol=1e-14)
+    assert residuals(space, point, v, x[0], Y[0]).shape == (4, 12, space.dim)
+    assert energy(space, point[0], v[0], x[0], Y).shape == (4,)
+
+
+def test_the_clipped_gradient_of_a_record_at_a_cut_point_has_full_length():
+    """A mechanism needs it for records wherever they are."""
+    g, _ = gradients(Sphere(2), POLE, np.zeros(2), [0.5], -POLE[None], clip=0.1)
+    assert math.isclose(np.linalg.norm(g), 0.1)
+
+
+@pytest.mark.parametrize("few", [0, 100])
+@each_curved_space
+def test_residuals_or_axes_are_carried_to_the_same_effect(name, few, monkeypatch):
+    space, point, v, x, Y = drawn(name)
+    expected = gradients(space, point, v, x, Y)
+    monkeypatch.setattr(regression, "FEW", few)
+    for g, other in zip(gradients(space, point, v, x, Y), expected, strict=True):
+        np.testing.assert_allclose(g / unit(space), other / unit(space), rtol=0, atol=1e-13)
+
+
+# the fit ------------------------------------------------------------------------------------------
+@each_space
+def test_the_gradient_vanishes_at_the_fit_and_the_truth_is_no_better(name):
+    space, point, v, x, Y = drawn(name, fits=20)
+    fit = GeodesicRegression(x, Y, space)
+    for g in gradients(space, fit.point, fit.velocity, x, Y):
+        assert (np.linalg.norm(g, axis=-1) <= 1e-8 * unit(space)).all()
+    assert (fit.energy <= energy(space, point, v, x, Y)).all()
+    np.testing.assert_allclose(fit.energy, energy(space, fit.point, fit.velocity, x, Y), rtol=1e-9)
+    curve = fit.predict(x)
+    again = predict(space, fit.point, fit.velocity, x)
+    assert (space.dist(curve, again) <= 1e-10 * unit(space)).all()
+    assert (space.dist(space.exp(curve, fit.residuals), Y) <= 1e-10 * unit(space)).all()
+
+
+@pytest.mark.parametrize("name", ["Euclidean 2", "log-Euclidean 2", "chart of a sphere"])
+def test_in_a_flat_space_it_is_ordinary_least_squares(name):
+    space, _, _, x, Y = drawn(name, fits=1)
+    fit = GeodesicRegression(x, Y, space)
+    y = space.coordinates(Y[0])
+    design = np.stack([np.ones_like(x[0]), x[0]], axis=1)
+    (p, v), squares, _, _ = np.linalg.lstsq(design, y)
+    np.testing.assert_allclose(space.coordinates(fit.point[0]), p, atol=1e-12)
+    np.testing.assert_allclose(fit.velocity[0], v, atol=1e-12)
+    assert math.isclose(fit.energy[0], squares.sum() / (2 * 12), rel_tol=1e-9)
+    variance = squares.sum() / (10 * space.dim)
+    expected = np.kron(np.linalg.inv(design.T @ design), variance * np.eye(space.dim))
+    np.testing.assert_allclose(fit.covariance()[0], expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["sphere 2", "affine-invariant 2", "triangles", "pentagons"])
+@pytest.mark.parametrize("noise", [0.05, 0.4])
+def test_scipy_finds_no_lower_energy(name, noise):
+    """Its least_squares is told nothing but the residuals."""
+    space, point, v, x, Y = drawn(name, fits=3, noise=noise)
+    fit = GeodesicRegression(x, Y, space)
+    for i in range(3):
+        def flat_residuals(u, i=i):
+            here = moved(space, point[i], v[i], *np.split(u, 2))
+            return residuals(space, *here, x[i], Y[i]).ravel()
+
+        found = least_squares(flat_residuals, np.zeros(2 * space.dim), xtol=1e-12, gtol=1e-12)
+        assert math.isclose(fit.energy[i], found.cost / 12, rel_tol=1e-6)
+
+
+@each_space
+@pytest.mark.parametrize("length", [0.0, 0.7, 1.4])
+def test_records_on_a_geodesic_give_it_back(name, length):
+    space, point, v, x, Y = drawn(name, length=length, noise=0)
+    fit = GeodesicRegression(x, Y, space)
+    assert (space.dist(fit.point, point) <= 1e-8 * unit(space)).all()
+    assert (space.dist(fit.predict(x), Y) <= 1e-8 * unit(space)).all()
+    assert (np.abs(np.linalg.norm(fit.velocity, axis=-1) - length * unit(space))
+            <= 1e-8 * unit(space)).all()
+
+
+@each_space
+def test_through_two_records_runs_the_geodesic_that_joins_them(name):
+    space, _, _, x, Y = drawn(name, n=2)
+    fit = GeodesicRegression(x, Y, space)
+    speed = space.dist(Y[:, 0], Y[:, 1]) / (x[:, 1] - x[:, 0])
+    np.testing.assert_allclose(np.linalg.norm(fit.velocity, axis=-1), speed, rtol=1e-8)
+    assert (fit.energy <= 1e-15 * unit(space)**2).all()
+    with pytest.raises(ValueError, match="n is 2; accepted are at least 3"):
+        fit.covariance()
+
+
+@each_space
+def test_records_at_one_point_have_a_fit_that_stands_still(name):
+    space, M = SPACES[name]
+    fit = GeodesicRegression([0, 1, 2], [M, M, M], space)
+    assert space.dist(fit.point, M) <= 1e-15 * unit(space)
+    assert (np.abs(fit.velocity) <= 1e-15 * unit(space)).all() and fit.energy <= 1e-30
+
+
+def test_a_long_arc_of_a_great_circle_is_followed():
+    x = np.linspace(-1, 1, 41)
+    Y = predict(Sphere(2), POLE, [2.9, 0.0], x)
+    rng = np.random.default_rng(0)
+    fit = GeodesicRegression(x, Sphere(2).exp(Y, 0.05 * rng.standard_normal((41, 2))), Sphere(2))
+    np.testing.assert_allclose(np.linalg.norm(fit.velocity), 2.9, atol=0.05)
+
+
+@each_space
+def test_many_fits_are_those_that_each_data_set_has_alone(name):
+    space, _, _, x, Y = drawn(name, fits=6, noise=0.3)
+    together = GeodesicRegression(x.reshape(2, 3, -1), Y.reshape(2, 3, *Y.shape[1:]), space)
+    assert together.point.shape == (2, 3, *space.shape) and together.energy.shape == (2, 3)
+    assert together.velocity.shape == (2, 3, space.dim)
+    assert together.covariance().shape == (2, 3, 2 * space.dim, 2 * space.dim)
+    assert together.bands([0.1, 0.9]).shape == (2, 3, 2, space.dim)
+    for i in range(6):
+        alone, index = GeodesicRegression(x[i], Y[i], space), np.unravel_index(i, (2, 3))
+        assert space.dist(alone.point, together.point[index]) <= 1e-12 * unit(space)
+        np.testing.assert_allclose(alone.energy, together.energy[index], rtol=1e-12)
+
+
+def test_one_x_serves_many_data_sets():
+    space, _, _, x, Y = drawn("sphere 2", fits=4)
+    together = GeodesicRegression(x[0], Y, space)
+    assert together.energy.shape == (4,)
+    assert math.isclose(together.energy[2], GeodesicRegression(x[0], Y[2], space).energy)
+
+
+def test_blocks_of_fits_make_up_the_whole(monkeypatch):
+    space, _, _, x, Y = drawn("pentagons", fits=7)
+    whole = GeodesicRegression(x, Y, space)
+    monkeypatch.setattr(regression, "ENTRIES", 1)
+    np.testing.assert_allclose(GeodesicRegression(x, Y, space).velocity, whole.velocity, atol=1e-12)
+
+
+ISOMETRIES = {
+    "sphere 2": lambda rng: (Q := np.linalg.qr(rng.standard_normal((3, 3)))[0], lambda X: X @ Q)[1],
+    "affine-invariant 3": lambda rng: (
+        A := rng.standard_normal((3, 3)), lambda X: A @ X @ A.T)[1],
+    "pentagons": lambda rng: (
+        turns := np.exp(2j * math.pi * rng.random((3, 12, 1))), lambda X: 5 * X * turns + 1j)[1],
+}
+
+
+@pytest.mark.parametrize("name", ISOMETRIES)
+def test_the_curve_moves_with_the_records(name):
+    """For shapes each record is turned by itself: any landmarks may stand for a shape."""
+    space, _, _, x, Y = drawn(name)
+    isometry = ISOMETRIES[name](np.random.default_rng(1))
+    fit, other = GeodesicRegression(x, Y, space), GeodesicRegression(x, isometry(Y), space)
+    np.testing.assert_allclose(other.energy, fit.energy, rtol=1e-9)
+    assert (space.dist(other.predict(x), isometry(fit.predict(x))) <= 1e-8).all()
+
+
+@pytest.mark.parametrize("name", ["Euclidean 2", "sphere 2", "affine-invariant 2", "pentagons"])
+@pytest.mark.parametrize("shift, factor", [(0, 1e-150), (0, 1e150), (3, 1), (-2000, 1000)])
+def test_x_in_other_units_gives_the_same_curve(name, shift, factor):
+    space, _, _, x, Y = drawn(name)
+    fit, other = GeodesicRegression(x, Y, space), GeodesicRegression(shift + factor * x, Y, space)
+    np.testing.assert_allclose(other.energy, fit.energy, rtol=1e-10)
+    assert (space.dist(fit.predict(x), other.predict(shift + factor * x)) <= 1e-9).all()
+    x = shift + factor * x
+    assert (space.dist(other.predict(x), predict(space, other.point, other.velocity, x))
+            <= 1e-9).all()
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-6, 1e7, 1e100])
+@pytest.mark.parametrize("shift", [0, 1e6])
+def test_flat_records_of_any_size_have_a_fit(scale, shift):
+    space, _, _, x, Y = drawn("Euclidean 2")
+    fit, large = GeodesicRegression(x, Y, space), GeodesicRegression(x, scale * (Y + shift), space)
+    np.testing.assert_allclose(large.velocity, scale * fit.velocity, atol=1e-9 * scale)
+    np.testing.assert_allclose(large.point, scale * (fit.point + shift), rtol=1e-9)
+
+
+@pytest.mark.parametrize("spread", [1e-6, 1e-3])
+@pytest.mark.parametrize("name", CURVED)
+def test_records_close_together_have_a_fit_to_as_many_digits(name, spread):
+    space, point, v, x, Y = drawn(name, length=spread, noise=spread / 9)
+    fit = GeodesicRegression(x, Y, space)
+    for g in gradients(space, fit.point, fit.velocity, x, Y):
+        assert (np.linalg.norm(g, axis=-1) <= 1e-8 * spread * unit(space)).all()
+
+
+@pytest.mark.parametrize("condition", [1e4, 1e10])
+def test_ill_conditioned_matrices_have_the_fit_of_the_others(condition):
+    """By congruence, an isometry: the computation is made about the identity."""
+    space, _, _, x, Y = drawn("affine-invariant 3")
+    A = np.diag([1, condition**-0.25, condition**-0.5])
+    fit, other = GeodesicRegression(x, Y, space), GeodesicRegression(x, A @ Y @ A, space)
+    np.testing.assert_allclose(other.energy, fit.energy, rtol=1e-6)
+    np.testing.assert_allclose(other.velocity, fit.velocity, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sphere 2", "affine-invariant 2", "triangles", "pentagons"])
+def test_records_all_over_the_space_have_a_fit(name):
+    """Residuals so long bend: the last steps are Newton's."""
+    space, rng = SPACES[name][0], np.random.default_rng(0)
+    reach = min(space.injectivity_radius, 3.0)
+    y = rng.standard_normal((10, 8, space.dim))
+    Y = space.exp(SPACES[name][1], reach * rng.random((10, 8, 1)) * y
+                  / np.linalg.norm(y, axis=-1, keepdims=True))
+    fit = GeodesicRegression(np.arange(8), Y, space)
+    for g in gradients(space, fit.point, fit.velocity, np.arange(8), Y):
+        assert (np.linalg.norm(g, axis=-1) <= 1e-7).all()
+
+
+def test_gauss_and_newton_end_at_the_same_curve(monkeypatch):
+    space, _, _, x, Y = drawn("sphere 2", fits=10, noise=0.3)
+    fit = GeodesicRegression(x, Y, space)
+    monkeypatch.setattr(regression, "PATIENCE", 2)
+    other = GeodesicRegression(x, Y, space)
+    np.testing.assert_allclose(other.energy, fit.energy, rtol=1e-12)
+    assert (space.dist(other.predict(x), fit.predict(x)) <= 1e-7).all()
+
+
+def test_no_data_sets_have_no_fits():
+    fit = GeodesicRegression(np.ones((0, 5)), np.ones((0, 5, 3)), Sphere(2))
+    assert fit.point.shape == (0, 3) and fit.residuals.shape == (0, 5, 2)
+
+
+def test_the_records_stay_as_they_are():
+    space, _, _, x, Y = drawn("sphere 2")
+    kept = x.copy(), Y.copy()
+    GeodesicRegression(x, Y, space)
+    np.testing.assert_array_equal(x, kept[0])
+    np.testing.assert_array_equal(Y, kept[1])
+
+
+# standard errors ----------------------------------------------------------------------------------
+@each_space
+def test_the_covariance_is_the_inverse_of_the_information(name):
+    """The information by finite differences of the points of the curve."""
+    space, _, _, x, Y = drawn(name, fits=1, n=6)
+    fit = GeodesicRegression(x[0], Y[0], space)
+    curve = fit.predict(x[0])
+
+    def at(a, b):
+        return space.log(curve, predict(space, *moved(space, fit.point, fit.velocity, a, b), x[0]))
+
+    J = np.concatenate(derivative(at, space.dim, 1e-5 * unit(space)), axis=-1)
+    J = J.reshape(-1, 2 * space.dim)
+    variance = 2 * fit.energy * 6 / (4 * space.dim)
+    np.testing.assert_allclose(fit.covariance() / unit(space)**2,
+                               np.linalg.inv(J.T @ J) * variance / unit(space)**2, atol=1e-8)
+    at_records = np.einsum("ij,jk,ik->i", J, fit.covariance(), J).reshape(6, -1).sum(axis=-1)
+    np.testing.assert_allclose((fit.bands(x[0])**2).sum(axis=-1), at_records, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_standard_errors_are_those_of_repeated_experiments():
+    space, rng, x = Sphere(2), np.random.default_rng(0), np.linspace(0, 1, 30)
+    M = np.array([2.0, -1, 2]) / 3  # where the frame is no accident of rounding
+    v, at = np.array([1.2, 0.4]), np.array([0, 0.5, 1, 1.5])
+    Y = space.exp(predict(space, M, v, x), 0.05 * rng.standard_normal((4000, 30, 2)))
+    fit = GeodesicRegression(x, Y, space)
+    error = space.dist(fit.predict(at), predict(space, M, v, at))
+    promised = (fit.bands(at)**2).sum(axis=-1).mean(axis=0)
+    np.testing.assert_allclose((error**2).mean(axis=0), promised, rtol=0.06)
+    steps = space.log(M, fit.point)
+    turned = space.transport(fit.point, -space.transport(M, steps, steps), fit.velocity)
+    changes = np.concatenate([steps, turned - v], axis=-1)
+    covariance = fit.covariance().mean(axis=0)
+    size = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+    np.testing.assert_allclose(np.cov(changes.T) / size, covariance / size, atol=0.06)
+
+
+# what is refused ----------------------------------------------------------------------------------
+Y3 = np.array([[0, 0, 1.0], [0, 0.6, 0.8], [0, 0.8, 0.6]])
+REFUSED = {
+    "equal x": (lambda: GeodesicRegression([1, 1, 1], Y3, Sphere(2)), "x is 1 for all records"),
+    "equal x of one data set": (
+        lambda: GeodesicRegression([[0, 1, 2], [7, 7, 7]], [Y3, Y3], Sphere(2)), r"x\[1\] is 7"),
+    "x that rounding makes equal": (
+        lambda: GeodesicRegression(1e16 + np.array([0, 0, 2.0]), Y3, Sphere(2)), "x is 1e[+]16"),
+    "one record": (lambda: GeodesicRegression([1.0], Y3[:1], Sphere(2)), "with n ≥ 2"),
+    "no record": (lambda: GeodesicRegression([], np.ones((0, 3)), Sphere(2)), "with n ≥ 2"),
+    "fewer x than records": (lambda: GeodesicRegression([0, 1], Y3, Sphere(2)),
+                             r"x has shape \(2,\) and Y has shape \(3, 3\)"),
+    "x that is one number": (lambda: GeodesicRegression(1.0, Y3, Sphere(2)), r"x has shape \(\)"),
+    "records of another space": (
+        lambda: GeodesicRegression([0, 1, 2], Y3, Sphere(3)), r"Y has shape \(3, 3\); .* 4\)"),
+    "NaN among x": (lambda: GeodesicRegression([0, 1, math.nan], Y3, Sphere(2)), r"x\[2\] is nan"),
+    "NaN among records": (
+        lambda: GeodesicRegression([0, 1, 2], math.nan * Y3, Sphere(2)), r"Y\[0, 0\] is nan"),
+    "an infinite record": (
+        lambda: GeodesicRegression([0, 1], [[[1.0]], [[math.inf]]], Euclidean(1)), "is inf"),
+    "records that are no points": (
+        lambda: GeodesicRegression([0, 1, 2], 2 * Y3, Sphere(2)), r"Y\[0\] has length 2"),
+    "a tolerance of 0": (
+        lambda: GeodesicRegression([0, 1, 2], Y3, Sphere(2), tolerance=0), "tolerance is 0"),
+    "a fit that float64 does not hold": (
+        lambda: GeodesicRegression([0, 1e-320], Y3[:2], Sphere(2)), "velocity.* is inf"),
+    "an energy that float64 does not hold": (
+        lambda: GeodesicRegression([0, 1, 2], [[[-1e200]], [[1e200]], [[1e200]]], Euclidean(1)),
+        "energy is inf"),
+    "masked records": (
+        lambda: GeodesicRegression([0, 1, 2], np.ma.masked_equal(Y3, 0), Sphere(2)), "masked"),
+    "complex matrices": (
+        lambda: GeodesicRegression([0, 1], 1j * np.ones((2, 1, 1)), Euclidean(1)), "dtype complex"),
+    "a clip of 0": (
+        lambda: gradients(Sphere(2), POLE, [0, 0], [0, 1, 2], Y3, clip=0), "clip is 0"),
+    "energy of x that are too few": (
+        lambda: energy(Sphere(2), POLE, [0, 0], [0, 1], Y3), r"x has shape \(2,\)"),
+    "a velocity of another dimension": (
+        lambda: residuals(Sphere(2), POLE, [0, 0, 1], [0, 1, 2], Y3), r"velocity has shape \(3,\)"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_is_named(name):
+    call, message = REFUSED[name]
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_fit_that_has_not_converged_is_none(monkeypatch):
+    space, _, _, x, Y = drawn("sphere 2", fits=6, noise=0.5)
+    monkeypatch.setattr(regression, "STEPS", 2)
+    with pytest.raises(ValueError, match=r"the fit\[0, 0\] stands at a gradient of .* after 2"):
+        GeodesicRegression(x.reshape(2, 3, -1), Y.reshape(2, 3, -1, 3), space)
