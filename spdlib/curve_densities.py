@@ -449,7 +449,7 @@ def _gradients(r, cos, sin, t, weight):
 
 
 def _bending(space):
-    """A bound of ‖R(X, Y)Z‖ for unit vectors, by those of the curvature (Karcher 1970)."""
+    """A bound of ‖R(X, Y)Z‖ for unit vectors; 4/3 is Karcher's, where curvature is not constant."""
     low, high = space.curvature
     return abs(high) if low == high else 4 / 3 * max(-low, high)
 
