@@ -3,7 +3,11 @@
 `make bench` writes the tables of book/speed.md.
 """
 
+import ast
 import datetime
+import dis
+import inspect
+import json
 import math
 import os
 import pathlib
@@ -32,6 +36,7 @@ from geomstats.geometry.spd_matrices import (  # noqa: E402
     SPDMatrices,
 )
 from geomstats.learning.frechet_mean import FrechetMean as PeerMean  # noqa: E402
+from geomstats.learning.geodesic_regression import GeodesicRegression as PeerFit  # noqa: E402
 from pyriemann.geometry.distance import distance_riemann  # noqa: E402
 from pyriemann.geometry.mean import mean_logeuclid as peer_mean  # noqa: E402
 from pyriemann.geometry.mean import mean_riemann  # noqa: E402
@@ -41,6 +46,8 @@ from spdlib.densities import KNormGradient  # noqa: E402
 from spdlib.descriptors import covariance_descriptors  # noqa: E402
 from spdlib.frechet import FrechetMean  # noqa: E402
 from spdlib.mechanisms import RiemannianLaplace  # noqa: E402
+from spdlib.private_regression import PrivateGeodesicRegression  # noqa: E402
+from spdlib.regression import GeodesicRegression  # noqa: E402
 from spdlib.sampling import (  # noqa: E402
     ball_steps,
     effective_sample_size,
@@ -58,6 +65,8 @@ K, BURN_IN, TIMED = 30, 50_000, 200
 SETS, RECORDS, TOLERANCE = 1000, 50, 1e-9
 BATCH, CHAINS, STEPS = 10_000, 500, 400
 CHAIN = 30_000
+CURVE, NOISE = 0.6, 0.032  # length of a geodesic, and standard deviation of records about it
+FITS, FEW = 1000, 5
 
 
 def run_by_run(*functions):
@@ -371,6 +380,95 @@ def k_norm_gradient():
                f"**{printed / exact:,.0f}**")
 
 
+def curve_records(n, sets=1):
+    """x, and records about a geodesic of S² that begins at the pole, shape (sets, n, 3)."""
+    x = np.linspace(0, 1, n)
+    Y = np.stack([np.sin(CURVE * x), 0 * x, np.cos(CURVE * x)], axis=-1)
+    Y = Y + NOISE * np.random.default_rng(0).standard_normal((sets, n, 3))
+    return x, Y / np.linalg.norm(Y, axis=-1, keepdims=True)
+
+
+def geodesic_fits():
+    """Rows of the table of geodesic regression: one fit, and many."""
+    n, space, sphere = 100, Sphere(2), Hypersphere(2)
+    x, Y = curve_records(n, FITS)
+
+    def peer(initialization, sets):
+        np.random.seed(0)  # which its start is drawn from
+        fit = PeerFit(sphere, method="extrinsic", initialization=initialization)
+        return [(fit.fit(x, y), fit.predict(x))[1] for y in sets]
+
+    jobs = {"spdlib, one by one": (lambda: [GeodesicRegression(x, y, space) for y in Y[:FEW]], FEW),
+            "spdlib, in one call": (lambda: GeodesicRegression(x, Y, space), FITS),
+            "geomstats, extrinsic, as it comes": (lambda: peer("random", Y[:FEW]), FEW),
+            "geomstats, from the Fréchet mean": (lambda: peer("frechet", Y[:FEW]), FEW)}
+    least = GeodesicRegression(x, Y, space).energy
+    for start in ("random", "frechet"):
+        found = (space.dist(peer(start, Y[:FEW]), Y[:FEW])**2).mean(axis=1) / 2
+        assert np.abs(found / least[:FEW] - 1).max() < 1e-9, "the energies differ"
+    times = np.array([[np.median(timeit.repeat(job, number=1, repeat=3)) / sets
+                       for job, sets in jobs.values()] for _ in range(RUNS)]).T
+    for name, time in zip(jobs, times, strict=True):
+        ratios = ", ".join(f"{ratio:.3g}" for ratio in time / times[0])
+        yield name, f"{np.median(time) * 1e3:.3g} ms", f"**{ratios}**"
+
+
+def read_by(code):
+    """Names that a piece of compiled code reads and does not bind in a function."""
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_NAME", "LOAD_GLOBAL"):
+            yield step.argval
+    for inner in code.co_consts:
+        if inspect.iscode(inner):
+            yield from read_by(inner)
+
+
+def taken(chapter, name):
+    """What a chapter calls `name`, with what it needs of the chapter's first cells and no more."""
+    cells = json.loads((ROOT / "book" / chapter).read_text(encoding="utf-8"))["cells"]
+    source = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    binds, needed = {}, []
+    for statement in ast.parse(source).body:
+        code = compile(ast.Module([statement], []), chapter, "exec")
+        for step in dis.get_instructions(code):
+            if step.opname == "STORE_NAME":
+                binds.setdefault(step.argval, (statement.lineno, code))
+
+    def need(name):
+        if name in binds and binds[name] not in needed:
+            needed.append(binds[name])
+            for used in read_by(binds[name][1]):
+                need(used)
+
+    need(name)
+    made = {}
+    for _, code in sorted(needed, key=lambda pair: pair[0]):
+        exec(code, made)
+    return made[name]
+
+
+def private_curves():
+    """Rows of the table of private geodesic regression on S²."""
+    run = taken("17_private_regression.ipynb", "run_on_sphere")
+
+    def figure():
+        rng = np.random.default_rng(0)
+        return [next(run(rng, n, 0.001)) for n in (20, 50, 100)]
+
+    def release(n, mechanism):
+        x, Y = curve_records(n)
+        private = PrivateGeodesicRegression(1.0, 0, 0.5, 1.0, np.array([0.0, 0.0, 1.0]), clip=0.1,
+                                            space=Sphere(2), mechanism=mechanism)
+        return partial(private.fit, x, Y[0])
+
+    jobs = {"Fig. 1 of the paper: all budgets, n = 20, 50, 100": figure}
+    jobs |= {f"{mechanism}, one exact release, n = {n:,}": release(n, mechanism)
+             for mechanism in ("truncated loss", "k-norm gradient") for n in (100, 1000)}
+    for name, job in jobs.items():
+        times = timeit.repeat(job, number=1, repeat=RUNS)
+        yield name, f"{np.median(times):.2f} s", f"{max(times):.2f} s"
+
+
 def table(caption, header, rows):
     """A Markdown table; each row is shown as soon as it is measured."""
     print(f"\n{caption}\n" + " | ".join(header), flush=True)
@@ -415,7 +513,12 @@ def main():
                     "its acceptance", "walk / exact"], curved_laplace()),
              table(f"K-norm gradient, n = {RECORDS} records, ε = 1",
                    ["space", "one release, ms", f"exact, {BATCH:,} at once, µs a draw",
-                    "printed chain, µs an effective draw", "chain / exact"], k_norm_gradient())]
+                    "printed chain, µs an effective draw", "chain / exact"], k_norm_gradient()),
+             table("A geodesic through 100 records on S², to the same energy",
+                   ["way", "one fit", f"of spdlib's one by one, in each of {RUNS} runs"],
+                   geodesic_fits()),
+             table(f"Private geodesic regression on S², ε = 1, {RUNS} runs",
+                   ["what", "median", "longest"], private_curves())]
     begin, end = MARKERS
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
     _, _, after = rest.partition(end)

@@ -176,6 +176,14 @@ def tally(rows):
     )
 
 
+def summary(rows):
+    """Of all that the papers print, how much came out how: a sentence."""
+    printed = [row["verdict"] for row in rows if row["id"][:2] != OWN]
+    holds, corrected, fails, untested = map(printed.count, [*VERDICTS, UNTESTED])
+    return (f"Of the {len(printed)} claims that the papers print, {holds} hold as printed, "
+            f"{corrected} had to be corrected, {fails} fail, and {untested} could not be tested.")
+
+
 def rests_on(rows):
     """For each claim the claims it uses, directly or not, that do not hold: a dict.
 

@@ -508,7 +508,7 @@ class _Round(_Curved):
         angle = np.arctan2(sine, 1 - drop) / math.sqrt(self._kappa)
         W *= angle / np.where(sine > 0, sine, 1)
         W[0] += np.where(sine > 0, 0, angle)  # at a cut point, some direction
-        return np.moveaxis(W, 0, -1)
+        return rows.behind(W)
 
     def _end(self, M, v):
         M, v = components_first(M, v)
@@ -517,7 +517,7 @@ class _Round(_Curved):
         angle = self._angle(length)
         X = self._raise(M, v * (np.sin(angle) / np.where(length > 0, length, 1)))
         X += np.cos(angle) * M
-        return np.moveaxis(self._landmarks(X), 0, -1)
+        return rows.behind(self._landmarks(X))
 
     def _far(self, X, Y):
         """From the chords, which are exact near 0 and near π."""

@@ -15,6 +15,7 @@ from spdlib.ledger import (
     recorded,
     rests_on,
     statements,
+    summary,
     tally,
     worst,
 )
@@ -225,6 +226,15 @@ def test_the_tally_counts_each_verdict_that_there_is():
     rows = [{"verdict": verdict} for verdict in verdicts]
     assert tally(rows) == "2 hold, 2 corrected, 1 fails, 1 untested"
     assert tally(rows[1:2]) == "1 holds" and tally([]) == ""
+
+
+def test_the_summary_counts_what_is_printed_and_nothing_of_the_books_own():
+    verdicts = ["holds", "holds", "corrected", "fails", "untested", "untested", "untested"]
+    rows = [{"id": f"TG-{i:02}", "verdict": verdict} for i, verdict in enumerate(verdicts)]
+    own = {"id": "SP-01", "verdict": "holds"}
+    assert summary([*rows, own]) == summary(rows) == (
+        "Of the 7 claims that the papers print, 2 hold as printed, 1 had to be corrected, 1 fail, "
+        "and 3 could not be tested.")
 
 
 @pytest.mark.parametrize(

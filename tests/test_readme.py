@@ -8,6 +8,7 @@ from conftest import ROOT
 
 import spdlib
 from spdlib.cli import main
+from spdlib.ledger import ledger, summary
 
 README, CONTRIBUTING, CHANGELOG = (
     (ROOT / f"{name}.md").read_text(encoding="utf-8")
@@ -30,6 +31,10 @@ def test_its_plan_runs(capsys):
     command = re.search(r"^\.venv/bin/spdlib (plan .*)$", README, re.M)[1]
     assert main(command.split()) == 0
     assert "errs least" in capsys.readouterr().out
+
+
+def test_its_counts_are_those_of_the_ledger():
+    assert summary(ledger(ROOT / "book")) in README
 
 
 def test_its_make_targets_exist():

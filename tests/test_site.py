@@ -328,6 +328,28 @@ def test_the_ledger_filters_as_its_json_says(over, site, address, visitor, rows)
 
 
 @pytest.mark.parametrize("over", ["http", "file"])
+def test_the_map_shows_every_claim_on_a_phone_and_by_itself(over, site, address, visitor, rows):
+    home = {"http": address, "file": site.as_uri()}[over]
+    expected = sorted(f"map-{row['id']}" for row in rows)
+    for name in ("map.html", "claims.svg"):
+        page = visitor(home, viewport={"width": 390, "height": 844}, color_scheme="dark")
+        page.goto(f"{home}/book/{name}")
+        ids = page.eval_on_selector_all("a.claim", "all => all.map(link => link.id)")
+        assert sorted(ids) == expected
+        ground = BRIGHTNESS.replace("document.body", "document.querySelector('.claim-map')")
+        assert page.evaluate(ground) < 150
+        size = "text => parseFloat(getComputedStyle(text).fontSize)"
+        assert page.eval_on_selector("a.claim text", size) >= 13
+        if name == "map.html":
+            box = page.locator(".wide:has(.claim-map)")
+            assert box.evaluate("box => box.scrollWidth > box.clientWidth")
+            assert page.evaluate("document.documentElement.scrollWidth") == 390
+        page.locator("a.claim").first.click()
+        page.wait_for_url(f"**#{ids[0].removeprefix('map-')}")
+        assert page.faults == []
+
+
+@pytest.mark.parametrize("over", ["http", "file"])
 def test_the_search_finds_a_word(over, site, address, visitor):
     home = {"http": address, "file": site.as_uri()}[over]
     page = visitor(home)

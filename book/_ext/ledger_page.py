@@ -13,11 +13,11 @@ import re
 import verdicts
 from docutils import nodes
 
-from spdlib.ledger import UNTESTED, VERDICTS, ledger, read_claims, rests_on
+from spdlib.ledger import UNTESTED, VERDICTS, ledger, read_claims, rests_on, summary
 
 PAGE = re.compile(r"(.*/)?\d+_ledger")
 ERRATA = "book/errata"
-MARKER = "<!-- verdicts -->"
+MARKERS = "<!-- verdicts -->", "<!-- printed -->"
 LABEL = re.compile(
     r"^\(\S+\)=\n|^:(?:label|name):.*\n|(?<=\$\$) *\([\w:-]+\)$|\\label\{[^}]*\}", re.M
 )
@@ -163,15 +163,18 @@ def pages(app, env, *changes):
 
 
 def lead(app, doctree, page):
-    """Lead links to claims to the two pages, and put the figure of the verdicts at its marker."""
+    """Lead links to claims to the two pages, and put the verdicts, in two ways, at markers."""
     (ledger_page,) = filter(PAGE.fullmatch, app.env.found_docs)
     address = {target: app.builder.get_relative_uri(page, target)
                for target in (ledger_page, ERRATA)}
     for node in list(doctree.findall(nodes.raw)):
         text = node.astext()
-        if text.strip() == MARKER:
+        if text.strip() in MARKERS:
             book = pathlib.Path(app.srcdir) / "book"
-            text = verdicts.figure(ledger(book), read_claims(book)[0], address[ledger_page])
+            rows, (papers, _) = ledger(book), read_claims(book)
+            drawn = (verdicts.figure(rows, papers, address[ledger_page]),
+                     f"<p><b>{summary(rows)}</b></p>")
+            text = drawn[MARKERS.index(text.strip())]
         for link, target in zip(LINKS, (ledger_page, ERRATA), strict=True):
             if page != target:
                 text = text.replace(link, link.replace("#", f"{address[target]}#"))

@@ -1,0 +1,413 @@
+"""Densities for private geodesic regression: laws of the exact draws, promises, bounds on boxes.
+
+What the laws are compared with is written here a second time, in space, by other formulas.
+"""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from spdlib import curve_densities
+from spdlib.curve_densities import CurveKNormGradient, CurveQuery, TruncatedCurveLoss
+from spdlib.sampling import ball_steps
+from spdlib.spaces import AffineInvariant, KendallPlanar, LogEuclidean, Sphere
+
+POLE = np.array([0.0, 0.0, 1.0])
+TRIANGLE = KendallPlanar(3).points(np.array([1, 1j, -1 - 1j]))
+SQUARE = KendallPlanar(4).points(np.array([1, 1j, -1, -1j]))
+MECHANISMS = TruncatedCurveLoss, CurveKNormGradient
+both = pytest.mark.parametrize("mechanism", MECHANISMS)
+
+
+def in_ball(m, dim, radius, rng):
+    z = rng.standard_normal((m, dim))
+    length = radius * rng.random((m, 1)) ** (1 / dim)
+    return length * z / np.linalg.norm(z, axis=1, keepdims=True)
+
+
+def in_domain(query, m, rng):
+    return np.concatenate([in_ball(m, query.dim, query.radius, rng),
+                           in_ball(m, query.dim, query.speed, rng)], axis=1)
+
+
+def on_sphere(n, seed=0, noise=0.05, radius=0.4, speed=0.8):
+    """Records near a geodesic of length 0.5 through the pole, which is its middle."""
+    space, rng = Sphere(2), np.random.default_rng(seed)
+    x = rng.random(n)
+    points = space.exp(POLE, (x[:, None] - 0.5) * np.array([0.5, 0.0]))
+    Y = space.exp(points, noise * rng.standard_normal((n, 2)))
+    return CurveQuery(x, Y, POLE, radius, speed, space)
+
+
+def on_line(n, seed=0):
+    rng = np.random.default_rng(seed)
+    x = 2 * rng.random(n) + 1
+    Y = np.exp(0.3 * (x - 2) + 0.1 * rng.standard_normal(n))[:, None, None]
+    return CurveQuery(x, Y, np.eye(1), 0.5, 1.0, AffineInvariant(1), (1, 3))
+
+
+def scores(query, made, u):
+    """The exponents, by the public maps of the space and derivatives by differences."""
+    space, t = query.space, query.times
+    records = space.exp(query.center, query.steps)
+    p, v = query.curve(u)
+    among = (slice(None), None)
+    if isinstance(made, TruncatedCurveLoss):
+        curve = space.exp(p[among], t[:, None] * v[among])
+        rho = space.dist(curve, records)
+        return np.minimum((rho / made.clip) ** 2, 1).sum(axis=1) / made.scale
+    h = 1e-5
+
+    def halves(p, v):
+        return space.dist(space.exp(p[among], t[:, None] * v[among]), records) ** 2 / 2
+
+    rho = np.sqrt(2 * halves(p, v))
+    slopes = []
+    for e in h * np.eye(query.dim):
+        ahead, behind = (halves(space.exp(p, s * e), space.transport(p, s * e, v))
+                         for s in (1.0, -1.0))
+        slopes.append((ahead - behind) / 2 / h)
+    for e in h * np.eye(query.dim):
+        slopes.append((halves(p, v + e) - halves(p, v - e)) / 2 / h)
+    vectors = np.stack(slopes, axis=-1)
+    vectors *= (made.clip / np.maximum(rho, made.clip))[..., None]
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    vectors *= made.clip / np.maximum(length, made.clip)
+    return np.linalg.norm(vectors.mean(axis=1), axis=1) / made.scale
+
+
+SPACES = [
+    (Sphere(2), POLE, math.pi), (Sphere(2, 0.25), np.array([0.6, 0.0, 0.8]), 2 * math.pi),
+    (Sphere(1, 4.0), np.eye(2)[0], math.pi / 2), (KendallPlanar(3), TRIANGLE, math.pi / 2),
+    (AffineInvariant(1), np.eye(1), 3.0), (LogEuclidean(1), np.eye(1), 3.0),
+    (AffineInvariant(2), np.eye(2), 4.0), (KendallPlanar(4), SQUARE, math.pi / 2),
+]
+every_space = pytest.mark.parametrize("space, center, widest", SPACES,
+                                      ids=[repr(s) for s, *_ in SPACES])
+
+
+def some_query(space, center, widest, rng, n=6):
+    """Records here and there, in a domain that is admitted with a clip of a tenth of `widest`."""
+    radius, speed = widest * rng.uniform(0.05, [0.2, 0.35])
+    steps = in_ball(n, space.dim, widest * rng.choice([0.05, 0.3, 0.95]), rng)
+    if rng.random() < 0.3:
+        steps[:] = steps[:1]
+    return CurveQuery(rng.uniform(-0.2, 1.2, n), space.exp(center, steps), center, radius, speed,
+                      space)
+
+
+@both
+@every_space
+def test_the_density_is_that_of_the_definition_in_every_space(space, center, widest, mechanism):
+    rng = np.random.default_rng(1)
+    query = CurveQuery(rng.random(6), space.exp(center, in_ball(6, space.dim, 0.3 * widest, rng)),
+                       center, 0.1 * widest, 0.2 * widest, space)
+    made = mechanism.of(query, 3.0, clip=0.3 * widest if space.flat else 0.2 * widest)
+    u = in_domain(query, 30, rng)
+    expected = space.log_volume(u[:, :query.dim]) - scores(query, made, u)
+    np.testing.assert_allclose(made.log_density(query, u), expected, atol=2e-6)
+
+
+@every_space
+def test_the_short_formulas_of_two_dimensions_are_those_of_any(space, center, widest, monkeypatch):
+    rng = np.random.default_rng(2)
+    query = some_query(space, center, widest, rng)
+    made = CurveKNormGradient.of(query, 1.0, clip=0.1 * widest)
+    u = in_domain(query, 20, rng)
+    if space.dim == 2:
+        short = made.log_density(query, u)
+        monkeypatch.setattr(curve_densities, "_on_sphere", lambda *_: generic(query, u, made))
+        np.testing.assert_allclose(made.log_density(query, u), short, atol=1e-9)
+
+
+def generic(query, u, made):
+    """Residuals by the reflections of any symmetric space."""
+    class Wider:  # of another dimension, so that nothing is short
+        dim, curvature = 99, query.space.curvature
+
+        def __getattr__(self, name):
+            return getattr(query.space, name)
+
+    class Query:
+        space, dim, center, times = Wider(), query.dim, query.center, query.times
+
+    far = query.radius + query.speed / 2 + made.clip
+    return curve_densities._residuals(Query, u, curve_densities.project_to_ball(query.steps, far))
+
+
+@both
+@every_space
+def test_no_point_of_a_box_is_likelier_than_its_ceiling(space, center, widest, mechanism):
+    rng = np.random.default_rng(3)
+    for _ in range(10):
+        query = some_query(space, center, widest, rng)
+        made = mechanism.of(query, 5.0, clip=widest * rng.choice([0.003, 0.03, 0.1]))
+        u = in_domain(query, 30, rng)
+        reach = 10 ** rng.uniform(-4, 0.3, (30, 2)) * [query.radius, query.speed]
+        ceiling = made.log_density(query, u, reach)
+        for share in (1.0, 1.0, 0.3):
+            step = [in_ball(30, query.dim, 1, rng) for _ in range(2)]
+            step = [s / np.linalg.norm(s, axis=1, keepdims=True) ** share for s in step]
+            near = u + np.concatenate([step[0] * reach[:, :1], step[1] * reach[:, 1:]], axis=1)
+            a, w = np.linalg.norm(near.reshape(30, 2, -1), axis=2).T
+            inside = (a <= query.radius) & (w <= query.speed)
+            assert (made.log_density(query, near[inside]) <= ceiling[inside] + 1e-9).all()
+
+
+@both
+@every_space
+def test_ceilings_close_upon_the_density(space, center, widest, mechanism):
+    rng = np.random.default_rng(4)
+    query = some_query(space, center, widest, rng)
+    made = mechanism.of(query, 5.0, clip=0.1 * widest)
+    u = in_domain(query, 50, rng)
+    loose = made.log_density(query, u, np.full((50, 2), 1e-7)) - made.log_density(query, u)
+    assert -1e-9 < loose.min() and loose.max() < 1e-4
+
+
+LAWS = {"line": (on_line, 0.3), "sphere": (on_sphere, 0.3)}
+
+
+@pytest.mark.slow
+@both
+@pytest.mark.parametrize("name", LAWS)
+def test_exact_draws_have_the_law_and_a_scale_off_by_5_percent_is_seen(name, mechanism):
+    """Against uniform draws of the domain that are weighted, in the exponent and in coordinates."""
+    make, clip = LAWS[name]
+    query, m, many = make(10), 40_000, 2_000_000
+    epsilon = 3.0 if mechanism is TruncatedCurveLoss else 6.0
+    made, rng = mechanism.of(query, epsilon, clip=clip), np.random.default_rng(6)
+    draws = made.answer(query, rng, m)
+    u = np.concatenate([ball_steps(query.space, query.radius, many, rng),
+                        in_ball(many, query.dim, query.speed, rng)], axis=1)
+
+    def seen(u):
+        level = query.space.log_volume(u[:, :query.dim]) - made.log_density(query, u)
+        return np.stack([level, np.abs(u[:, 0]), u[:, query.dim], u[:, 0] * u[:, query.dim]])
+
+    of, by = seen(u), seen(draws)
+
+    def far_off(factor):
+        weight = np.exp(-factor * (of[0] - of[0].min()))
+        weight /= weight.sum()
+        mean = of @ weight
+        error = (of - mean[:, None]) ** 2 @ weight**2 + by.var(axis=1) / m
+        return (np.abs(by.mean(axis=1) - mean) / np.sqrt(error)).max()
+
+    assert far_off(1.0) < 5
+    assert min(far_off(1.05), far_off(1 / 1.05)) > 5
+
+
+def test_what_is_drawn_lies_in_the_domain_and_a_seed_repeats_it():
+    query = on_sphere(40)
+    for mechanism in MECHANISMS:
+        made = mechanism.of(query, 1.0, clip=0.1)
+        draws = made.answer(query, 0, (3, 2))
+        assert draws.shape == (3, 2, 4)
+        assert (np.linalg.norm(draws[..., :2], axis=-1) <= query.radius).all()
+        assert (np.linalg.norm(draws[..., 2:], axis=-1) <= query.speed).all()
+        assert made.answer(query, 5).shape == (4,)
+        assert np.array_equal(made.answer(query, 5), made.answer(query, np.random.default_rng(5)))
+        assert made.answer(query, 5, 0).shape == (0, 4)
+
+
+@both
+@every_space
+def test_one_record_moves_the_log_density_by_no_more_than_half_the_promise(space, center, widest,
+                                                                           mechanism):
+    """By any record for any other, at random geodesics and at those through both records."""
+    rng, epsilon = np.random.default_rng(7), 1.0
+    for n in (1, 2, 5):
+        for far in (0.1, 0.95):
+            steps = in_ball(n + 1, space.dim, far * widest, rng)
+            if n == 2:  # opposite one another as seen from the centre
+                steps[n] = -steps[0]
+            x, Y = rng.random(n + 1), space.exp(center, steps)
+            one, other = (CurveQuery(x[i], Y[i], center, 0.15 * widest, 0.3 * widest, space)
+                          for i in (np.r_[:n], np.r_[1:n + 1]))
+            u = in_domain(one, 400, rng)
+            u[:200, space.dim:] *= 1e-3
+            for clip in (0.01, 0.2):
+                made = mechanism.of(one, epsilon, clip=clip * widest)
+                change = made.log_density(one, u) - made.log_density(other, u)
+                assert np.abs(change).max() <= epsilon / 2 * (1 + 1e-9)
+
+
+def test_one_record_can_move_the_truncated_loss_by_all_that_is_promised():
+    """And a gradient by nearly so: from a residual across to one on the other side."""
+    space = Sphere(2)
+    here, there = (space.exp(POLE, [[s * 0.3, 0.0]]) for s in (1, -1))
+    one, other = (CurveQuery([0.5], Y, POLE, 0.4, 0.5, space) for Y in (here, there))
+    u = np.array([[0.3, 0, 0, 0], [-0.3, 0, 0, 0], [0.0, 0, 0, 0]])
+    for mechanism in MECHANISMS:
+        made = mechanism.of(one, 1.0, clip=0.1)
+        change = made.log_density(one, u) - made.log_density(other, u)
+        if mechanism is TruncatedCurveLoss:
+            np.testing.assert_allclose(change, [0.5, -0.5, 0], atol=1e-12)
+        else:
+            np.testing.assert_allclose(change, [0.25, -0.25, 0], atol=1e-9)
+
+
+def far_data(name, n, rng):
+    return {
+        "antipode": np.tile([math.pi * (1 - 1e-9), 0.0], (n, 1)),
+        "2 rad": np.tile([2.0, 0.0], (n, 1)),
+        "edge": np.tile([0.9, 0.0], (n, 1)),
+        "half and half": np.where(rng.random((n, 1)) < 0.5, 1, -1) * [0.9, 0.0],
+        "anywhere": in_ball(n, 2, 1.1, rng),
+        "in one point": np.zeros((n, 2)),
+    }[name]
+
+
+@pytest.mark.parametrize("n", [20, pytest.param(100, marks=pytest.mark.slow),
+                               pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["antipode", "2 rad", "edge", "half and half", "anywhere",
+                                  "in one point"])
+def test_draws_end_on_any_data(name, n):
+    rng = np.random.default_rng(8)
+    space, x = Sphere(2), np.random.default_rng(9).random(n)
+    Y = space.exp(POLE, far_data(name, n, rng))
+    query = CurveQuery(x, Y, POLE, 0.5, 1.0, space)
+    for mechanism in MECHANISMS:
+        assert np.isfinite(mechanism.of(query, 1.0, clip=0.1).answer(query, rng)).all()
+
+
+@pytest.mark.slow
+def test_records_out_of_reach_may_as_well_stand_nearer():
+    """The truncated loss does not change where they are moved in; it is 1 in the whole domain."""
+    space, rng = Sphere(2), np.random.default_rng(10)
+    Y = space.exp(POLE, in_ball(40, 2, 3.1, rng))
+    query = CurveQuery(rng.random(40), Y, POLE, 0.4, 0.6, space)
+    made = TruncatedCurveLoss.of(query, 1.0, clip=0.2)
+    u = in_domain(query, 500, rng)
+    expected = space.log_volume(u[:, :2]) - scores(query, made, u)
+    np.testing.assert_allclose(made.log_density(query, u), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("center, radius, speed, clip", [
+    (POLE, 0.5, 1.0, 3.1), (POLE, 0.5, 30.0, 1.0), (POLE, 1.5, 0.1, 0.01), (POLE, 0.5, 1.0, 0.9),
+])
+@both
+def test_a_domain_that_reaches_cut_points_is_refused_before_anything_is_drawn(
+        center, radius, speed, clip, mechanism):
+    query = CurveQuery([0.5], np.full((1, 3), np.nan), center, radius, speed, Sphere(2))
+    with pytest.raises(ValueError, match=r"2 radius \+ speed \+ clip is .*; accepted are numbers"):
+        mechanism.of(query, 1.0, clip=clip)
+
+
+@both
+def test_what_the_exact_sampler_cannot_reach_is_refused_and_chains_may_answer(mechanism):
+    space, rng = AffineInvariant(2), np.random.default_rng(0)
+    Y = space.exp(np.eye(2), in_ball(40, 3, 0.2, rng))
+    query = CurveQuery(rng.random(40), Y, None, 0.5, 1.0, space)
+    state = rng.bit_generator.state
+    made = mechanism.of(query, 1.0, clip=0.2)
+    assert not made.is_exact(query)
+    with pytest.raises(ValueError, match="dimension 6; accepted are those up to 4"):
+        made.answer(query, rng)
+    assert rng.bit_generator.state == state
+    assert mechanism.of(on_sphere(40), 1.0, clip=0.2).is_exact(on_sphere(40))
+
+
+@pytest.mark.slow
+def test_chains_answer_in_higher_dimensions():
+    space, rng = LogEuclidean(2), np.random.default_rng(0)
+    Y = space.exp(np.eye(2), in_ball(40, 3, 0.2, rng))
+    query = CurveQuery(rng.random(40), Y, None, 0.5, 1.0, space)
+    for mechanism in MECHANISMS:
+        made = mechanism.of(query, 1.0, clip=0.2, approximate=True)
+        draws = made.answer(query, 1, 3)
+        assert draws.shape == (3, 6)
+        assert (np.linalg.norm(draws.reshape(3, 2, 3), axis=2) <= [0.5, 1.0]).all()
+
+
+def test_few_records_are_drawn_from_the_uniform_law_in_any_dimension():
+    space, rng = AffineInvariant(3), np.random.default_rng(0)
+    query = CurveQuery(rng.random(8), space.exp(np.eye(3), in_ball(8, 6, 0.2, rng)), None, 0.3, 0.5,
+                       space)
+    for mechanism in MECHANISMS:
+        made = mechanism.of(query, 1.0, clip=0.2)
+        assert made.is_exact(query)
+        assert made.answer(query, 0, 5).shape == (5, 12)
+
+
+@both
+def test_a_mechanism_keeps_public_numbers_only(mechanism):
+    query = on_sphere(20)
+    made = mechanism.of(query, 1.0, clip=0.1)
+    before = pickle.dumps(made)
+    made.answer(query, 0)
+    assert pickle.dumps(made) == before and len(before) < 400
+    assert all(isinstance(value, (float, bool)) for value in vars(made).values())
+    assert "epsilon" not in repr(query) and "scale" in repr(made)
+
+
+def test_times_are_measured_from_the_middle_and_clipped_to_the_range():
+    Y = np.ones((5, 1, 1))
+    query = CurveQuery([-9, 2, 3, 4, 1e300], Y, None, 1.0, 1.0, LogEuclidean(1), (2, 4))
+    np.testing.assert_array_equal(query.times, [-0.5, -0.5, 0, 0.5, 0.5])
+    assert (query.n, query.dim) == (5, 1)
+
+
+def test_a_curve_is_a_point_and_a_velocity_carried_to_it():
+    center, rng = np.array([0.6, 0.0, 0.8]), np.random.default_rng(0)
+    query = CurveQuery([0.5], center[None], center, 0.4, 0.8, Sphere(2))
+    u = in_domain(query, 7, rng)
+    p, v = query.curve(u)
+    back = query.space.transport(p, query.space.log(p, center), v)
+    np.testing.assert_allclose(query.space.log(center, p), u[:, :2], atol=1e-12)
+    np.testing.assert_allclose(back, u[:, 2:], atol=1e-12)
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"radius": 0.0}, "radius is 0.0; accepted are numbers from"),
+    ({"speed": math.inf}, "speed is inf; accepted are numbers from"),
+    ({"x_range": (1, 1)}, r"x_range is \(1, 1\); accepted are two finite numbers"),
+    ({"x_range": (0, math.nan)}, r"x_range is \(0, nan\); accepted are two finite numbers"),
+    ({"x": [0.5, 0.5]}, "x and Y have shapes"),
+    ({"Y": np.ones((1, 2))}, "x and Y have shapes"),
+    ({"center": None}, "center is None; accepted is a point of"),
+])
+def test_queries_that_are_none_are_refused(change, message):
+    given = {"x": [0.5], "Y": POLE[None], "center": POLE, "radius": 0.5, "speed": 1.0,
+             "space": Sphere(2)} | change
+    with pytest.raises(ValueError, match=message):
+        CurveQuery(**given)
+
+
+@both
+def test_bad_records_are_refused_before_anything_is_drawn(mechanism):
+    rng = np.random.default_rng(0)
+    state = rng.bit_generator.state
+    for x, Y, message in (([math.nan], POLE[None], "x.0. is nan"),
+                          ([0.5], 2 * POLE[None], "Y.0. has length 2")):
+        query = CurveQuery(x, Y, POLE, 0.4, 0.5, Sphere(2))
+        with pytest.raises(ValueError, match=message):
+            mechanism.of(query, 1.0, clip=0.1).answer(query, rng)
+    assert rng.bit_generator.state == state
+
+
+def test_promises_and_queries_that_do_not_fit_are_refused():
+    query, more = on_sphere(20), on_sphere(30)
+    for mechanism in MECHANISMS:
+        for clip in (0.0, -1.0, math.nan, 1e-200):
+            with pytest.raises(ValueError, match="clip is .*; accepted are"):
+                mechanism.of(query, 1.0, clip=clip)
+        with pytest.raises(ValueError, match="delta is 1e-06; accepted are 0 with"):
+            mechanism.of(query, 1.0, 1e-6, clip=0.1)
+        with pytest.raises(ValueError, match="epsilon is 0"):
+            mechanism.of(query, 0.0, clip=0.1)
+    with pytest.raises(ValueError, match="gradient of sensitivity"):
+        CurveKNormGradient.of(more, 1.0, clip=0.1).answer(query, 0)
+    CurveKNormGradient.of(query, 1.0, clip=0.1).answer(more, 0)
+
+
+@pytest.mark.slow
+def test_of_many_records_the_release_is_near_the_truth():
+    query = on_sphere(1000, noise=0.03)
+    truth = np.array([0, 0, 0.5, 0])
+    for mechanism, error in zip(MECHANISMS, (0.05, 0.05), strict=True):
+        u = mechanism.of(query, 1.0, clip=0.1).answer(query, 0)
+        assert np.abs(u - truth).max() < error
