@@ -133,6 +133,9 @@ def basis(v):
 
     The bases have the batch first, shape `(..., components, components)`. Of 0 it is any.
     """
+    largest = np.abs(v).max(axis=0)
+    unit = 2.0 ** np.clip(np.frexp(largest)[1], -1021, 1023)  # so that squares are floats
+    v = v / unit
     length = norm(v)
     ahead = np.where(length > 0, v, 0) / np.where(length > 0, length, 1)
     ahead[0] += length == 0
@@ -142,4 +145,4 @@ def basis(v):
     columns = np.multiply(mirror[:, None], mirror.conj()) / (-1 - size)
     columns[range(len(v)), range(len(v))] += 1
     columns[:, 0] = ahead
-    return length, np.moveaxis(columns, (0, 1), (-2, -1))
+    return length * unit, np.moveaxis(columns, (0, 1), (-2, -1))

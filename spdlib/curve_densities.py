@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ._checks import EPS, array, choice, finite, number, positive
+from ._checks import EPS, choice, finite, number, positive, real
 from ._functions import cosine, sinc
 from .calibration import laplace_scale
 from .densities import (
@@ -68,12 +68,9 @@ class CurveQuery:
     def __init__(self, x, Y, center, radius, speed, space, x_range=(0, 1),
                  on_invalid="raise"):
         self.radius, self.speed = _size(radius, "radius"), _size(speed, "speed")
-        if np.shape(x_range) != (2,) or not -math.inf < x_range[0] < x_range[1] < math.inf:
-            raise ValueError(f"x_range is {x_range!r}; accepted are two finite numbers, the lower "
-                             "one first")
-        self.x_range = float(x_range[0]), float(x_range[1])
+        self.x_range = _range(x_range)
         self._on_invalid = choice(on_invalid, "on_invalid", POLICIES)
-        self._x, self._Y = array(x, "x"), _numbers(space)(Y, "Y")
+        self._x, self._Y = real(x, "x"), _numbers(space)(Y, "Y")
         if (self._x.ndim != 1 or len(self._x) == 0
                 or self._Y.shape != (len(self._x), *space.shape)):
             raise ValueError(f"x and Y have shapes {self._x.shape} and {self._Y.shape}; accepted "
@@ -382,6 +379,18 @@ class CurveKNormGradient(_CurveDensity):
 def _size(value, name):
     """`value` as a float whose square and quotients are floats."""
     return number(value, name, LEAST, MOST, f"numbers from {LEAST:g} to {MOST:g}")
+
+
+def _range(x_range):
+    """The ends of a range whose length and its quotients are floats."""
+    if np.shape(x_range) != (2,):
+        raise ValueError(f"x_range is {x_range!r}; accepted are two numbers, the lower one first")
+    low, high = (number(end, f"x_range[{i}]", -MOST, MOST, f"numbers from {-MOST:g} to {MOST:g}")
+                 for i, end in enumerate(x_range))
+    if not high - low >= LEAST:
+        raise ValueError(f"x_range is {x_range!r}; accepted are two numbers, the lower one first, "
+                         f"at least {LEAST:g} apart")
+    return low, high
 
 
 def _gradient_sensitivity(n, clip):

@@ -11,8 +11,8 @@ from .calibration import sigma_analytic
 from .curve_densities import CurveKNormGradient, CurveQuery, TruncatedCurveLoss
 from .frechet import _center, clip_to_ball, frechet_sensitivity, project_to_ball
 from .mechanisms import Mechanism
-from .regression import _carried_back, _Chart, _curve, _fields, predict
-from .sampling import ball_steps
+from .regression import _among, _carried_back, _Chart, _curve, _fields, predict
+from .sampling import MOST, ball_steps
 from .spaces import LogEuclidean
 
 EVEN = math.sqrt(12)  # one over the standard deviation of t, for records spread evenly
@@ -24,6 +24,7 @@ FEWEST = 8  # steps
 FINEST = 1e-3  # of the way: the least clip
 ENTRIES = 2**18  # numbers that are looked at together
 FLAT = 14.0  # square roots of curvature times distance, up to which float64 tells points apart
+TURNS = 1e6  # injectivity radii that a curve may be long
 GRID = 33  # points at which curves are compared
 
 
@@ -78,8 +79,9 @@ class NoisyDescent:
 
     def __init__(self, epsilon, delta, n, clip, way):
         self.n, self.clip = integer(n, "n", 1), number(
-            clip, "clip", FINEST * way, math.inf, f"numbers from {FINEST * way:.6g}, {FINEST} of "
-            "the way that the steps may have to go")
+            clip, "clip", FINEST * way, MOST, f"numbers from {FINEST * way:.6g}, {FINEST} of the "
+            f"way that the steps may have to go, to {MOST:g}")
+        number(delta, "delta", 1e-300, 0.5, "numbers from 1e-300 to 1/2 with \"noisy descent\"")
         self.steps = max(math.ceil(AGAIN / SUMS * way / self.clip), FEWEST)
         self.sensitivity = frechet_sensitivity(self.n, self.clip)
         whole = math.sqrt(self.steps) * self.sensitivity * (1 + 1e-15)
@@ -147,6 +149,10 @@ class NoisyDescent:
         if not query.radius < reach:
             raise ValueError(f"radius is {query.radius!r}; accepted are numbers below {reach:.6g}, "
                              f"the injectivity radius of {space!r}")
+        if not query.speed <= TURNS * reach:
+            raise ValueError(f"speed is {query.speed!r}; accepted are numbers up to "
+                             f"{TURNS * reach:.6g}, {TURNS:g} times the injectivity radius of "
+                             f"{space!r}, up to which float64 tells where a curve leads")
         bend, far = math.sqrt(max(-space.curvature[0], 0)), _farthest(query, self.clip)
         if not bend * far < FLAT:
             raise ValueError(f"radius + speed/2 + clip is {far:.6g}; accepted are numbers below "
@@ -157,7 +163,8 @@ class NoisyDescent:
         dim, center = core.dim, np.broadcast_to(center, (m, *core.shape))
         u, w = np.zeros((2, m, dim))
         for pace in SLOWEST ** np.linspace(0, 1, self.steps):
-            p, turn = core._exp(center, u), _turn(core, center, u)
+            p = core._exp(center, u)
+            turn = _turn(core, center, u, p)
             v = np.einsum("mj,mji->mi", w, turn)
             along, across = self._gradient(core, p, v, query.times, Y)
             noise = self.sigma * rng.standard_normal((2, m, dim))
@@ -172,10 +179,10 @@ class NoisyDescent:
         axes, *fields = _fields(core, v, t)
         curve = _curve(core, p, v, t)
         residuals = _carried_back(core, p, v, t, axes, curve, core._log(curve, Y))
-        each = np.concatenate([fields[0] * residuals, EVEN * fields[1] * residuals], axis=-1)
+        each = np.stack([fields[0] * residuals, EVEN * fields[1] * residuals], axis=-2)
+        each = np.einsum("mij,mncj->mnci", axes, each)  # before they are clipped: it rounds
         clipped = clip_to_ball(each.reshape(-1, 2 * core.dim), self.clip).reshape(each.shape)
-        mean = clipped.sum(axis=1) / each.shape[1]
-        return (np.einsum("mij,mj->mi", axes, part) for part in np.split(mean, 2, axis=-1))
+        return np.moveaxis(clipped.sum(axis=1) / each.shape[1], 1, 0)
 
 
 def _seen(query, clip):
@@ -197,10 +204,9 @@ def _farthest(query, clip):
     return query.radius + query.speed / 2 + clip
 
 
-def _turn(core, M, u):
-    """The frame at the points `M`, carried along the steps `u`: a row for each of its vectors."""
-    tail = len(core.shape) * (slice(None),)
-    return core._carry(M[(slice(None), None, *tail)], u[:, None], np.eye(core.dim))
+def _turn(core, M, u, there):
+    """The frame at `M`, carried along the steps `u` to `there`: a row for each of its vectors."""
+    return core._carry(_among(core, M), u[:, None], np.eye(core.dim), _among(core, there))
 
 
 MECHANISMS = {
@@ -331,7 +337,7 @@ class PrivateGeodesicRegression(Estimator):
         u = mechanism.answer(query, rng)
         space, center, dim = query.space, query.center, query.space.dim
         step = space.within_reach(center, u[:dim])
-        low, high = (float(end) for end in self.x_range)
+        low, high = query.x_range
         self.point_ = space.exp(center, step)
         self.velocity_ = space.transport(center, step, u[dim:]) / (high - low)
         self.middle_ = low + (high - low) / 2

@@ -36,7 +36,7 @@ def residuals(space, point, velocity, x, Y):
     In the frames at `predict(space, point, velocity, x)`. To a cut point leads one of the shortest.
     """
     core, point, velocity, x, Y = _inside(space, point, velocity, x, Y)
-    return core._log(_curve(core, point, velocity, x), Y)
+    return core._log(core._reached(_curve(core, point, velocity, x)), Y)
 
 
 def gradients(space, point, velocity, x, Y, clip=None):
@@ -46,7 +46,7 @@ def gradients(space, point, velocity, x, Y, clip=None):
     longer are shortened to this length first.
     """
     core, point, velocity, x, Y = _inside(space, point, velocity, x, Y)
-    curve = _curve(core, point, velocity, x)
+    curve = core._reached(_curve(core, point, velocity, x))
     steps = core._log(curve, Y)
     if clip is not None:
         size = _norm(steps)[..., None]
@@ -91,7 +91,8 @@ class GeodesicRegression:
 
     def __init__(self, x, Y, space, tolerance=1e-9):
         self.space, tolerance = space, positive(tolerance, "tolerance")
-        core, self.x, Y = _records(space, x, Y)
+        core, x, Y = _records(space, x, Y)
+        self.x = x.copy()  # may change there
         batch, n = self.x.shape[:-1], self.x.shape[-1]
         middle, scale, t = _standardised(self.x.reshape(-1, n))
         point, v = _fitted(core, t, Y.reshape(-1, n, *core.shape), tolerance, batch)
@@ -166,10 +167,13 @@ class _Chart:
     def _exp(self, M, v):
         return M + v
 
+    def _reached(self, X):
+        return X
+
     def _log(self, M, X):
         return X - M
 
-    def _carry(self, M, v, w):
+    def _carry(self, M, v, w, there=None):
         return np.broadcast_to(w, np.broadcast_shapes(v.shape, w.shape))
 
 
@@ -177,8 +181,10 @@ def _inside(space, point, velocity, x, Y):
     """The space as the computations want it, and the arrays, checked."""
     velocity, x = space._vectors(velocity, "velocity"), finite(x, "x")
     (core, point), (_, Y) = _read(space, point, "point"), _read(space, Y, "Y")
-    if x.ndim == 0 or Y.ndim <= len(core.shape) or x.shape[-1] != Y.shape[-1 - len(core.shape)]:
-        raise ValueError(f"x has shape {x.shape}; accepted is (..., n), one number for each record")
+    if x.ndim == 0 or Y.ndim <= len(core.shape) or not (
+            0 < x.shape[-1] == Y.shape[-1 - len(core.shape)]):
+        raise ValueError(f"x has shape {x.shape}; accepted is (..., n) with n ≥ 1, one number for "
+                         "each record")
     return core, point, velocity, x, Y
 
 
@@ -197,7 +203,11 @@ def _records(space, x, Y):
         raise ValueError(f"x has shape {x.shape} and Y has shape {np.shape(Y)}; accepted are (..., "
                          f"n) and (..., n, {', '.join(map(str, space.shape))}) with n ≥ 2")
     core, Y = _read(space, Y, "Y")
-    batch = np.broadcast_shapes(x.shape, Y.shape[:Y.ndim - len(core.shape)])
+    try:
+        batch = np.broadcast_shapes(x.shape, Y.shape[:Y.ndim - len(core.shape)])
+    except ValueError:
+        raise ValueError(f"x has shape {x.shape} and Y is {Y.shape[:Y.ndim - len(core.shape)]} "
+                         "points; accepted are leading axes that broadcast") from None
     x, Y = np.broadcast_to(x, batch), np.broadcast_to(Y, (*batch, *core.shape))
     low, high = x.min(axis=-1) / 2, x.max(axis=-1) / 2
     if (bad := ~(high - low > 8 * EPS * np.maximum(np.abs(low), np.abs(high)))).any():
@@ -248,6 +258,10 @@ def _descent(core, x, Y, tolerance, place):
     if core.curvature[0] < 0:  # about the identity: a condition number costs digits
         point[:] = core.origin
         Y = core._exp(_among(core, point), steps)
+        sizes = np.trace(Y, axis1=-2, axis2=-1)
+        if (bad := ~((sizes > 0) & (sizes < np.inf))).any():
+            raise ValueError(f"Y has records whose distance is {_norm(steps)[bad].max():.6g}; "
+                             "accepted are those of which float64 holds one as seen from another")
     spread, velocity = np.sqrt(_square(steps)), np.zeros((len(x), core.dim))
     found_p, found_v = np.empty_like(point), np.empty_like(velocity)
     fits = _Fits(index=index, x=x, Y=Y, point=point, velocity=velocity, steps=steps,
@@ -301,10 +315,11 @@ def _newton(core, fits):
     ways = h * np.concatenate([np.eye(2 * dim), -np.eye(2 * dim)])
     a, b = ways[:, :dim], ways[:, dim:]
     M, x, Y = _among(core, fits.point), fits.x[:, None], fits.Y[:, None]
-    point, velocity = core._exp(M, a), core._carry(M, a, fits.velocity[:, None] + b)
+    point = core._exp(M, a)
+    velocity = core._carry(M, a, fits.velocity[:, None] + b, point)
     curve = _curve(core, point, velocity, x)
     axes, _, _, fall = _falls(core, point, velocity, x, curve, core._log(curve, Y))
-    back = core._carry(_among(core, M), a[:, None], np.eye(dim))
+    back = core._carry(_among(core, M), a[:, None], np.eye(dim), _among(core, point))
     fall = np.einsum("mwij,mwjk,mwck->mwci", back, axes, fall).reshape(len(x), 4 * dim, 2 * dim)
     H = (fall[:, 2 * dim:] - fall[:, :2 * dim]) / (2 * h)
     fall = np.einsum("mij,mcj->mci", fits.axes, fits.fall).reshape(len(x), 2 * dim)
@@ -325,7 +340,8 @@ def _move(core, fits, change, slope, bend):
     share = np.minimum(2 * fits.farthest / np.maximum(longest, 1e-300), 1)
     a, b = np.moveaxis(share[:, None, None] * change, 1, 0)
     hoped = share * slope - share**2 * bend / 2
-    point, velocity = core._exp(fits.point, a), core._carry(fits.point, a, fits.velocity + b)
+    point = core._exp(fits.point, a)
+    velocity = core._carry(fits.point, a, fits.velocity + b, point)
     curve = _curve(core, point, velocity, fits.x)
     held = np.ones(len(fits.x), bool)
     if core.curvature[0] < 0:  # a curve may leave what float64 holds
@@ -364,14 +380,18 @@ def _fields(core, velocity, x):
 
 
 def _carried_back(core, point, velocity, x, axes, curve, steps):
-    """The residuals, carried back to the point, along the axes there."""
+    """The residuals, carried back to the point, along the axes there.
+
+    From the frames at `curve` to that at `point`: those at equal points may differ by a turn, where
+    rounding tells whether their first component is positive.
+    """
     point, way = _among(core, point), x[..., None] * velocity[..., None, :]
     if core.dim <= FEW:
         there = core._carry(_among(core, point), way[..., None, :],
-                            axes.swapaxes(-2, -1)[..., None, :, :])
+                            axes.swapaxes(-2, -1)[..., None, :, :], _among(core, curve))
         return np.einsum("...ij,...j->...i", there, steps)
-    back = -core._carry(point, way, way)
-    return np.einsum("...ij,...ni->...nj", axes, core._carry(curve, back, steps))
+    back = -core._carry(point, way, way, curve)
+    return np.einsum("...ij,...ni->...nj", axes, core._carry(curve, back, steps, point))
 
 
 def _information(f, s):

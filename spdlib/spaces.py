@@ -254,7 +254,7 @@ class TangentSpace(_Flat):
 
     def within_reach(self, M, v):
         """The step `v`, or the part of it after which float64 holds the point."""
-        return self.space.within_reach(M, v)
+        return _held(self, M, v)
 
 
 class _Curved(_Space):
@@ -262,7 +262,9 @@ class _Curved(_Space):
 
     The maps take checked points, in blocks that stay in the cache: `_step`, which is total (at a
     cut point it takes one of the shortest geodesics), `_end`, `_far`, `_carry` and `_ambient`.
-    `_block` says how many points are in a block, and how many threads work on blocks.
+    `_block` says how many points are in a block, and how many threads work on blocks. Where the
+    points to which `_carry` leads are at hand it is given them: to the frame at what it finds
+    itself, rounding may make a difference.
     """
 
     flat, homogeneous, origin = False, True, None
@@ -453,13 +455,7 @@ class AffineInvariant(_Matrices, _Curved):
 
     def within_reach(self, M, v):
         """The step `v`, or the part of it after which float64 holds the point."""
-        while v.any():
-            try:
-                self.exp(M, v)
-                break
-            except ValueError:
-                v = v * 0.9
-        return v
+        return _held(self, M, v)
 
     def _step(self, M, X):
         return upper(relative_log(M, X))
@@ -480,10 +476,11 @@ class AffineInvariant(_Matrices, _Curved):
             raise ValueError(f"step{at(index)} leads where float64 holds no SPD matrix; accepted "
                              "are shorter steps") from None
 
-    def _carry(self, M, v, w):
+    def _carry(self, M, v, w, there=None):
         half, _, _ = function_of(lambda t: np.exp(t / 2), invvecd(v))
         half = product(cholesky(M), half)
-        turn = product(inverse_triangular(cholesky(self._reached(gram(half)))), half)
+        there = self._reached(gram(half) if there is None else there)
+        turn = product(inverse_triangular(cholesky(there)), half)
         return upper(congruent(turn, invvecd(w)))
 
     def _ambient(self, M, v):
@@ -528,9 +525,10 @@ class _Round(_Curved):
         Y = self._turned(X, Y)
         return 2 / math.sqrt(self._kappa) * np.arctan2(rows.norm(Y - X), rows.norm(Y + X))
 
-    def _carry(self, M, v, w):
+    def _carry(self, M, v, w, there=None):
         """What lies across the geodesic stays as it is, what lies along it turns with it."""
-        there = self.points(self._end(M, v), "exp(M, v)")
+        if there is None:
+            there = self.points(self._end(M, v), "exp(M, v)")
         M, there, v, w = components_first(M, there, v, w)
         M, there = self._inside(M, there)
         length = rows.norm(v)
@@ -730,6 +728,17 @@ class KendallPlanar(_Round):
         pivot, half = rows.pivot(M), self.dim // 2
         V = super()._raise(rows.exchanged(M, pivot), v[:half] + 1j * v[half:])
         return rows.exchanged(V, pivot)
+
+
+def _held(space, M, v):
+    """The step `v`, or the part of it after which float64 holds the point, by trial."""
+    while v.any():
+        try:
+            space.exp(M, v)
+            break
+        except ValueError:
+            v = v * 0.9
+    return v
 
 
 def _norm(v):

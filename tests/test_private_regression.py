@@ -15,7 +15,14 @@ from spdlib.calibration import gaussian_delta, gdp_mu
 from spdlib.curve_densities import CurveKNormGradient, CurveQuery, TruncatedCurveLoss
 from spdlib.private_regression import NoisyDescent, _seen, _turn, expected_curve_error
 from spdlib.regression import GeodesicRegression, gradients, predict
-from spdlib.spaces import AffineInvariant, KendallPlanar, LogEuclidean, Sphere, TangentSpace
+from spdlib.spaces import (
+    AffineInvariant,
+    Euclidean,
+    KendallPlanar,
+    LogEuclidean,
+    Sphere,
+    TangentSpace,
+)
 from spdlib.spd import random_spd
 
 NORTH = np.array([0.0, 0, 1])
@@ -221,7 +228,8 @@ def test_the_frame_of_the_centre_is_carried_without_turning():
         space, center, radius, _ = SPACES[name]
         u, w = np.random.default_rng(8).standard_normal((2, 6, space.dim)) * radius / 2
         centers = np.broadcast_to(space.points(center), (6, *space.shape))
-        carried = np.einsum("mj,mji->mi", w, _turn(space, centers, u))
+        there = space.exp(centers, u)
+        carried = np.einsum("mj,mji->mi", w, _turn(space, centers, u, there))
         np.testing.assert_allclose(carried, space.transport(center, u, w), atol=1e-12)
 
 
@@ -335,8 +343,14 @@ def test_lists_and_narrower_floats_are_read_as_what_they_hold():
     ({"speed": -1}, "speed is -1"), ({"speed": math.inf}, "speed is inf"),
     ({"clip": 0}, "clip is 0"), ({"clip": math.nan}, "clip is nan"),
     ({"clip": 1e-5}, "clip is 1e-05; accepted are numbers from"),
-    ({"x_range": (1, 0)}, "x_range is"), ({"x_range": 3}, "x_range is 3"),
-    ({"x_range": (0, math.inf)}, "x_range is"), ({"center": None}, "center is None"),
+    ({"x_range": (1, 0)}, "x_range"), ({"x_range": 3}, "x_range is 3"),
+    ({"x_range": (0, math.inf)}, "x_range"), ({"x_range": (0, 5e-324)}, "x_range is"),
+    ({"x_range": (-1e308, 1e308)}, r"x_range\[0\] is -1e\+308"),
+    ({"x_range": ("a", "b")}, r"x_range\[0\] is 'a'"), ({"x_range": (0, 1j)}, "x_range"),
+    ({"x_range": (0, 10**400)}, "x_range"), ({"speed": 1e9}, "speed is 1000000000.0"),
+    ({"clip": math.inf}, "clip is inf"), ({"clip": 1e300}, "clip is 1e"),
+    ({"delta": 0, "mechanism": "noisy descent"}, "delta is 0.*with \"noisy descent\"$"),
+ ({"center": None}, "center is None"),
     ({"center": [0, 0, 2]}, "center has length 2"), ({"center": [1, 0]}, "center has shape"),
     ({"mechanism": "gaussian"}, "mechanism is 'gaussian'"), ({"mechanism": 3}, "mechanism is 3"),
     ({"on_invalid": "drop"}, "on_invalid is 'drop'"), ({"space": None}, "Y has shape"),
@@ -369,6 +383,29 @@ def test_a_record_that_is_none_is_refused_before_anything_is_drawn(x, Y, words):
         earlier.fit(x, Y, rng=rng)
     assert rng.bit_generator.state == state
     assert not LEARNT & set(vars(earlier))
+
+
+@pytest.mark.parametrize("space, center, radius, speed", [
+    (Sphere(2), NORTH, 3.1, 3e6), (Sphere(1), NORTH[1:], 3.1, 3e6),
+    (KendallPlanar(4), SHAPE, 1.5, 1.5e6),
+    (TangentSpace(Sphere(2), NORTH), NORTH, 1e9, 1e100),
+    (TangentSpace(AffineInvariant(2), np.eye(2)), 1e-300 * np.eye(2), 600.0, 1.0),
+    (LogEuclidean(2), np.diag([1e-300, 1e-290]), 1e100, 1e100),
+    (Euclidean(2), 4e307 * np.eye(2), 1e100, 1e100),
+])
+@pytest.mark.parametrize("epsilon, delta", [(1e-6, 1e-300), (1e3, 0.5)])
+def test_nothing_is_raised_once_noise_is_drawn_in_the_widest_domains(
+        space, center, radius, speed, epsilon, delta):
+    Y = np.stack([center] * 3)
+    for seed in range(5):
+        made = PrivateGeodesicRegression(epsilon, delta, radius, speed, center, space=space)
+        assert np.isfinite(made.fit([0, 0.5, 1], Y, rng=seed).point_).all()
+
+
+def test_x_beyond_float64_gives_way_to_the_middle_like_other_x_that_are_not_finite():
+    x = np.array([0, 1, "1e4000"], np.longdouble)
+    query = CurveQuery(x, np.stack([NORTH] * 3), NORTH, 0.5, 1.0, Sphere(2), on_invalid="center")
+    assert query.times.tolist() == [-0.5, 0.5, 0.0]
 
 
 @pytest.mark.parametrize("rng", [True, "seed", [], -1])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
+from spdlib import _components as rows
 from spdlib import regression
 from spdlib.regression import GeodesicRegression, energy, gradients, predict, residuals
 from spdlib.spaces import (
@@ -144,6 +145,59 @@ def test_residuals_or_axes_are_carried_to_the_same_effect(name, few, monkeypatch
 
 
 # the fit ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("few", [0, 100])
+@pytest.mark.parametrize("start", [0.0, -0.0, 1e-17, -1e-17])
+def test_where_rounding_turns_a_frame_residuals_are_still_carried_to_the_frame_at_the_point(
+        few, start, monkeypatch):
+    monkeypatch.setattr(regression, "FEW", few)
+    rng, space, x = np.random.default_rng(3), Sphere(20), np.linspace(-0.5, 0.5, 5)
+    for _ in range(3):
+        M = rng.standard_normal(21)
+        M[0] = 0
+        M /= np.linalg.norm(M)
+        M[0] = start
+        v = 0.2 * rng.standard_normal(20)
+        Y = space.exp(predict(space, M, v, x), 0.05 * rng.standard_normal((5, 20)))
+        by_hand = derivative(lambda a, b, M=M, v=v, Y=Y: energy(space, *moved(space, M, v, a, b),
+                                                              x, Y), 20, 1e-6)
+        np.testing.assert_allclose(gradients(space, M, v, x, Y), by_hand, atol=1e-9)
+
+
+@pytest.mark.parametrize("few", [0, 100])
+def test_where_shapes_change_the_landmark_of_their_frame_residuals_are_carried_alike(
+        few, monkeypatch):
+    monkeypatch.setattr(regression, "FEW", few)
+    rng, space, x = np.random.default_rng(0), KendallPlanar(12), np.linspace(-0.5, 0.5, 5)
+    for _ in range(2):
+        M = rows.without_mean(space.points(rng.standard_normal(12) + 1j * rng.standard_normal(12)))
+        M /= np.linalg.norm(M[1:])
+        edge = 0.01 / math.sqrt(len(M))  # of what `pivot` takes for an accident
+        M *= math.sqrt(1 - edge**2)
+        M[0] *= edge / abs(M[0])
+        M, v = rows.with_mean(M), 0.1 * rng.standard_normal(20)
+        Y = space.exp(predict(space, M, v, x), 0.05 * rng.standard_normal((5, 20)))
+        g = gradients(space, M, v, x, Y)
+        by_hand = derivative(lambda a, b, M=M, v=v, Y=Y: energy(
+            space, space.exp(M, a), space.transport(M, a, v + b), x, Y), 20, 1e-6)
+        lengths = [np.linalg.norm(each) for each in (g, by_hand)]
+        assert lengths[0] == pytest.approx(lengths[1], rel=1e-6)
+
+
+def test_a_fit_keeps_its_own_x():
+    x = np.arange(3.0)
+    fit = GeodesicRegression(x, Y3, Sphere(2))
+    bands = fit.bands(1.5)
+    x *= 7
+    assert np.array_equal(fit.bands(1.5), bands)
+
+
+@pytest.mark.parametrize("space", [Sphere(3), KendallPlanar(4), AffineInvariant(2)])
+@pytest.mark.parametrize("size", [1e-320, 1e-160, 1e-100, 1e100])
+def test_axes_are_orthonormal_along_the_shortest_and_the_longest_velocities(space, size):
+    axes = space.jacobi(size * np.linspace(-1, 2, space.dim))[1]
+    np.testing.assert_allclose(axes.T @ axes, np.eye(space.dim), atol=1e-14)
+
+
 @each_space
 def test_the_gradient_vanishes_at_the_fit_and_the_truth_is_no_better(name):
     space, point, v, x, Y = drawn(name, fits=20)
@@ -423,6 +477,19 @@ REFUSED = {
         lambda: gradients(Sphere(2), POLE, [0, 0], [0, 1, 2], Y3, clip=0), "clip is 0"),
     "energy of x that are too few": (
         lambda: energy(Sphere(2), POLE, [0, 0], [0, 1], Y3), r"x has shape \(2,\)"),
+    "energy of no records": (lambda: energy(Sphere(2), POLE, [0, 0], [], Y3[:0]), "n ≥ 1"),
+    "data sets that do not go with x": (
+        lambda: GeodesicRegression(np.zeros((2, 3)), [Y3] * 3, Sphere(2)),
+        r"x has shape \(2, 3\) and Y is \(3, 3\) points"),
+    "a curve that float64 does not hold": (
+        lambda: gradients(AffineInvariant(2), np.eye(2), [2e3, 0, 0], [0, 1], [np.eye(2)] * 2),
+        "holds no SPD matrix"),
+    "records too far apart for float64": (
+        lambda: GeodesicRegression([0, 1], [1e300 * np.eye(2), 1e-300 * np.eye(2)],
+                                   AffineInvariant(2)), "Y has records whose distance is 1953"),
+    "records too far apart, from above": (
+        lambda: GeodesicRegression([0, 1], [1e-300 * np.eye(2), 1e300 * np.eye(2)],
+                                   AffineInvariant(2)), "Y has records whose distance is 1953"),
     "a velocity of another dimension": (
         lambda: residuals(Sphere(2), POLE, [0, 0, 1], [0, 1, 2], Y3), r"velocity has shape \(3,\)"),
 }
