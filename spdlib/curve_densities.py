@@ -384,12 +384,13 @@ def _size(value, name):
 def _range(x_range):
     """The ends of a range whose length and its quotients are floats."""
     if np.shape(x_range) != (2,):
-        raise ValueError(f"x_range is {x_range!r}; accepted are two numbers, the lower one first")
+        raise ValueError(f"x_range is {x_range!r}; accepted are two finite numbers, the lower "
+                         "one first")
     low, high = (number(end, f"x_range[{i}]", -MOST, MOST, f"numbers from {-MOST:g} to {MOST:g}")
                  for i, end in enumerate(x_range))
     if not high - low >= LEAST:
-        raise ValueError(f"x_range is {x_range!r}; accepted are two numbers, the lower one first, "
-                         f"at least {LEAST:g} apart")
+        raise ValueError(f"x_range is {x_range!r}; accepted are two finite numbers, the lower "
+                         f"one first, at least {LEAST:g} apart")
     return low, high
 
 
