@@ -268,6 +268,8 @@ class PrivateGeodesicRegression(Estimator):
         the range at most.
     middle_ : float
         The middle of the range of x.
+    space_ : LogEuclidean, Euclidean, TangentSpace, AffineInvariant, Sphere or KendallPlanar
+        The space of the records.
     mechanism_ : TruncatedCurveLoss, CurveKNormGradient or NoisyDescent
         What made them, with the scale of its noise.
     privacy_ : str
@@ -341,6 +343,7 @@ class PrivateGeodesicRegression(Estimator):
         self.point_ = space.exp(center, step)
         self.velocity_ = space.transport(center, step, u[dim:]) / (high - low)
         self.middle_ = low + (high - low) / 2
+        self.space_ = space
         self.mechanism_ = mechanism
         self.privacy_ = (
             f"({self.epsilon}, {self.delta})-differentially private when one of n = {query.n} "
@@ -357,7 +360,7 @@ class PrivateGeodesicRegression(Estimator):
         Outside of the range the curve goes on as a geodesic. ValueError where float64 does not hold
         a point.
         """
-        x, space = finite(x, "x"), self.space or LogEuclidean(len(self.point_))
+        x, space = finite(x, "x"), self.space_
         points = predict(space, self.point_, self.velocity_, x.ravel() - self.middle_)
         return points.reshape(*x.shape, *space.shape)
 

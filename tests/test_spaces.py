@@ -669,7 +669,10 @@ def test_a_large_batch_is_what_its_parts_are(name):
 
 
 @pytest.mark.parametrize("space, points", [
-    (Sphere(2), unit_vectors), (Sphere(10), unit_vectors), (KendallPlanar(5), landmarks)], ids=repr)
+    pytest.param(Sphere(2), unit_vectors, id="S²"),
+    pytest.param(Sphere(10), unit_vectors, id="S¹⁰"),
+    pytest.param(KendallPlanar(5), landmarks, id="shapes"),
+])
 def test_a_record_has_the_same_bits_whatever_stands_beside_it(space, points):
     """Alone, in a pair, and in a batch of several blocks; also near, and nearly opposite."""
     rng, n = np.random.default_rng(0), 4000
