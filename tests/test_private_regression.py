@@ -43,7 +43,7 @@ SPACES = {
 each_space = pytest.mark.parametrize("name", SPACES)
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "radius": 0.5, "speed": 1.0, "center": NORTH,
           "space": Sphere(2)}
-LEARNT = {"point_", "velocity_", "middle_", "mechanism_", "privacy_"}
+LEARNT = {"point_", "velocity_", "middle_", "space_", "mechanism_", "privacy_"}
 
 
 def anywhere(name, n, rng):
