@@ -272,8 +272,9 @@ class TruncatedCurveLoss(_CurveDensity):
         mixed = np.abs(np.maximum(h, 0) @ t) + E_bz / 2
         mixed += 2 / 3 * bent * up[3] + (growth**2 - 1) * up[1]
         bends = np.minimum(bend_b, bend_z) > 0
+        either = bends | (B == 0) | (Z == 0)  # where one does not move, any share will do
         share = np.where(bends, np.sqrt(np.where(bends, bend_b, 1) / np.where(bends, bend_z, 1)),
-                         Z / B)
+                         np.where(either, 1, Z) / np.where(either, 1, B))
         return bend_b - mixed * share, bend_z - mixed / share
 
 
@@ -459,7 +460,7 @@ def _gradients(r, cos, sin, t, weight):
 
 
 def _bending(space):
-    """A bound of ‖R(X, Y)Z‖ for unit vectors; 4/3 is Karcher's, where curvature is not constant."""
+    """A bound of ‖R(X, Y)Z‖ for unit vectors; 4/3 by polarisation, where curvature varies."""
     low, high = space.curvature
     return abs(high) if low == high else 4 / 3 * max(-low, high)
 
