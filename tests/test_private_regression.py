@@ -2,6 +2,8 @@
 
 import copy
 import math
+import os
+import pathlib
 import pickle
 
 import numpy as np
@@ -544,3 +546,20 @@ def test_the_expected_error_names_what_it_refuses(arguments, words):
         expected_curve_error(private("sphere"), **{"n": 5} | arguments)
     with pytest.raises(ValueError, match="space is None"):
         expected_curve_error(PrivateGeodesicRegression(1.0, 1e-6, 0.5, 1.0), 5)
+
+
+def test_skulls_of_real_rats_have_a_private_trend():
+    path = pathlib.Path(os.environ.get("SPDLIB_DATA", ""), "cran_shapes.npz")
+    if not path.is_file():
+        pytest.skip("SPDLIB_DATA names no folder with cran_shapes.npz")
+    with np.load(path) as file:
+        Y = np.moveaxis(file["rats_x"][:, 0] + 1j * file["rats_x"][:, 1], -1, 0)
+        x = np.log(file["rats_time"])
+    space, ages = KendallPlanar(8), np.log([7.0, 33.0, 150.0])
+    best = GeodesicRegression(x, Y, space)
+    made = PrivateGeodesicRegression(1.0, 1e-6, 0.2, 0.4, Y[0], (np.log(7), np.log(150)), 0.05,
+                                     space)
+    off = [space.dist(made.fit(x, Y, rng=seed).predict(ages), best.predict(ages))
+           for seed in range(20)]
+    length = np.linalg.norm(best.velocity) * np.ptp(x)
+    assert 0.01 * length < np.sqrt(np.mean(np.square(off))) < 0.3 * length
