@@ -120,6 +120,7 @@ def recorder(tmp_path, monkeypatch):
     return name
 
 
+@pytest.mark.slow
 def test_a_recorder_that_was_killed_goes_on_where_it_ended(recorder, monkeypatch):
     ran = []
 

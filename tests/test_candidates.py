@@ -307,6 +307,7 @@ def code_of(chapter):
     return "\n".join(line for line in source.splitlines() if not line.startswith(("%", "!")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.stem)
 def test_no_check_holds_spdlib_against_itself(chapter):
     allowed = {(id, check) for stem, id, check in EXCEPTIONS if stem == chapter.stem}

@@ -300,6 +300,7 @@ def _directions(rng, m, dim):
     return v / np.linalg.norm(v, axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 def test_the_sensitivity_of_the_gradient_is_nearly_reached_on_a_small_ball():
     ring = 0.2 * np.stack([np.cos(turn := np.linspace(0, 6.3, 3000)), np.sin(turn)], axis=1)
     rim = Sphere(2).exp(POLE, ring)
