@@ -3,9 +3,10 @@ other spaces.
 """
 
 from .densities import KNormGradient, TruncatedLoss
-from .frechet import FrechetMean, PrivateFrechetMean, frechet_mean, frechet_sensitivity
+from .frechet import FrechetMean, frechet_mean, frechet_sensitivity
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from .planning import expected_error, plan, records_needed
+from .private_mean import PrivateFrechetMean
 from .private_regression import PrivateGeodesicRegression
 from .regression import GeodesicRegression
 from .spaces import (

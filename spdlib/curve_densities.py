@@ -13,6 +13,7 @@ import numpy as np
 from ._checks import EPS, choice, finite, number, positive, real
 from ._functions import cosine, sinc
 from .calibration import laplace_scale
+from .clipping import POLICIES, numbers_of, project_to_ball, public_center, shape_of
 from .densities import (
     DensityMechanism,
     _hessian,
@@ -21,7 +22,6 @@ from .densities import (
     sample_by_boxes,
     sample_by_chains,
 )
-from .frechet import POLICIES, _center, _numbers, _shape, project_to_ball
 from .sampling import LEAST, MOST, ball_steps
 
 NEAR = 0.9  # of the injectivity radius: no residual is longer
@@ -70,13 +70,14 @@ class CurveQuery:
         self.radius, self.speed = _size(radius, "radius"), _size(speed, "speed")
         self.x_range = _range(x_range)
         self._on_invalid = choice(on_invalid, "on_invalid", POLICIES)
-        self._x, self._Y = real(x, "x"), _numbers(space)(Y, "Y")
+        self._x, self._Y = real(x, "x"), numbers_of(space)(Y, "Y")
         if (self._x.ndim != 1 or len(self._x) == 0
                 or self._Y.shape != (len(self._x), *space.shape)):
             raise ValueError(f"x and Y have shapes {self._x.shape} and {self._Y.shape}; accepted "
-                             f"are (n,) and (n, {_shape(space)}) with n ≥ 1, Y points of {space!r}")
+                             f"are (n,) and (n, {shape_of(space)}) with n ≥ 1, Y points of "
+                             f"{space!r}")
         self.space, self.n, self.dim = space, len(self._x), space.dim
-        self.center = _center(center, space)
+        self.center = public_center(center, space)
 
     @functools.cached_property
     def times(self):

@@ -1,33 +1,29 @@
-"""Fréchet means: the query, its sensitivity, and the private release."""
+"""Fréchet means: the query, and its sensitivity."""
 
 import functools
 import math
 
 import numpy as np
 
-from ._checks import EPS, array, choice, complex_array, finite, generator, integer, number, positive
-from ._estimator import Estimator
-from .densities import KNormGradient, TruncatedLoss
-from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
-from .spaces import KendallPlanar, LogEuclidean, TangentSpace
+from ._checks import EPS, array, choice, finite, integer, number, positive
+from .clipping import (
+    POLICIES,
+    ClippedSum,
+    ball_radius,
+    clip_to_ball,
+    numbers_of,
+    public_center,
+    shape_of,
+    steps_to,
+)
+from .spaces import LogEuclidean
 
-MECHANISMS = {
-    "gaussian": TangentGaussian.of,
-    "classical gaussian": functools.partial(TangentGaussian.of, calibration="classical"),
-    "l2": L2Mechanism.of,
-    "laplace": RiemannianLaplace.of,
-}
-DENSITIES = {"k-norm gradient": KNormGradient.of, "truncated loss": TruncatedLoss.of}
-OPTIONS = {"laplace": {"domain"}, "k-norm gradient": {"clip", "domain", "approximate"},
-           "truncated loss": {"clip", "domain", "approximate"}}
-POLICIES = "raise", "center"
-STATISTICS = "frechet", "tangent"
 MARGIN = 1e-4  # share of the radius by which a mean that is found numerically may miss the ball
 WIDEST = 20.0  # logarithm of what curvature may make of a rounding error
 TRIED = 0.99  # share of r* from which on a descent to the mean may take too many steps
 
 
-def frechet_sensitivity(n, radius, space=None, tolerance=0):
+def frechet_sensitivity(n, radius, space=None, tolerance=0, weights=None):
     """Sensitivity of the mean of `n` records in a ball, of which one is replaced; rounded up.
 
     On a flat space, and where the curvature is ≤ 0, it is `2 radius / n` (Theorem 3 of the first
@@ -35,13 +31,20 @@ def frechet_sensitivity(n, radius, space=None, tolerance=0):
     `2 tan(radius √κ) / (n √κ)` of claim SP-27, for every radius below r* = min(inj, π/√κ)/2, up to
     which the mean is the only one; and never above the diameter of the ball.
 
-    With a `tolerance` it is that of means at which the gradient is no longer than this. On a flat
-    space it covers the rounding of a mean whose sum is exact, as that of `clip_to_ball` is.
+    With public `weights`, shape `(n,)`, on a flat space only, it is `2 radius max w / Σ w`. With a
+    `tolerance` it is that of means at which the gradient is no longer than this. On a flat space it
+    covers the rounding of a mean whose sum is exact, as that of `clip_to_ball` is.
     ValueError for an `n`, a `radius` or a `tolerance` that is none, and from r* on (with a
     tolerance, from a little below it).
     """
-    n, radius = integer(n, "n", 1, 1e300), _radius(radius)
+    n, radius = integer(n, "n", 1, 1e300), ball_radius(radius)
     tolerance = number(tolerance, "tolerance", 0, 1e280, "numbers from 0 to 1e280")
+    if weights is not None and not (space is None or space.flat):
+        raise ValueError(f"weights are given on {space!r}; accepted are those of flat spaces, such "
+                         "as its TangentSpace at a public centre")
+    if weights is not None:
+        share = 1 / math.fsum(public_weights(weights, n)) * (1 + 4 * EPS)
+        return 2 * radius * share + 4 * radius * EPS + 2 * tolerance
     if space is None or space.flat:  # the first may underflow
         return max(2 * radius / n * (1 + 2 * n * EPS), 4 * radius * EPS) + 2 * tolerance
     largest = _largest_radius(space) / (1 + 2 * MARGIN if tolerance else 1)
@@ -79,9 +82,9 @@ def frechet_mean(X, space, tolerance=None):
         it, a ball in which there is no other (Afsari 2011).
     """
     tail = (slice(None),) * len(space.shape)
-    X = _numbers(space)(X, "X")
+    X = numbers_of(space)(X, "X")
     if X.shape[-len(tail):] != space.shape or X.ndim == len(tail) or X.shape[-1 - len(tail)] == 0:
-        raise ValueError(f"X has shape {X.shape}; accepted is (..., n, {_shape(space)}), n ≥ 1")
+        raise ValueError(f"X has shape {X.shape}; accepted is (..., n, {shape_of(space)}), n ≥ 1")
     if space.flat:
         y = space.coordinates(X)
         return space.point(y.sum(axis=-2) / y.shape[-2])
@@ -95,37 +98,6 @@ def frechet_mean(X, space, tolerance=None):
         raise ValueError(f"X has a point {far:.6g} away from where the gradient vanishes; accepted "
                          f"are points within {reach:.6g}, where that is sure to be the mean")
     return mean
-
-
-def clip_to_ball(y, radius):
-    """Coordinates `y`, shape `(n, d)`, each record moved radially into the ball about 0.
-
-    The *exact* norm of each row returned is at most `radius`, and all sums of rows are exact in
-    float64: entries are cut, towards zero, to multiples of one power of two so large that n entries
-    cannot outgrow 53 bits. The cut moves a record by less than `√d n radius` times 2⁻⁵¹; one within
-    (d + 8) 2⁻⁵² of the sphere goes as far inside.
-    """
-    y, radius = finite(y, "y"), _radius(radius)
-    if y.ndim != 2:
-        raise ValueError(f"y has shape {y.shape}; accepted is (n, d)")
-    n, d = y.shape
-    unit, norm, largest = _unit(y)
-    limit = radius * (1 - (d + 8) * EPS)  # by more than the rounding of norm and quotient
-    outside = largest > limit / np.maximum(norm, 1)
-    y = np.where(outside, unit * (limit / np.maximum(norm, 1)), y)
-    grid = 2.0 ** (math.frexp(radius)[1] + math.frexp(n)[1] - 53)
-    return np.trunc(y / grid) * grid
-
-
-def project_to_ball(y, radius):
-    """Coordinates `y`, shape `(..., d)`, moved radially into the ball of this radius about 0.
-
-    What lies in the ball stays as it is, to the last bit.
-    """
-    y, radius = finite(y, "y"), _radius(radius)
-    unit, norm, largest = _unit(y)
-    outside = largest > radius / np.maximum(norm, 1)
-    return np.where(outside, unit * (radius / np.maximum(norm, 1)), y)
 
 
 class FrechetMean:
@@ -147,6 +119,8 @@ class FrechetMean:
         The space of the records, by default the log-Euclidean one of their size.
     on_invalid : {"raise", "center"}
         What happens to a record that is no point of the space.
+    weights : array of shape (n,), optional
+        Public weights of the records, at least 0 and not all 0; on a flat space.
 
     Attributes
     ----------
@@ -169,20 +143,25 @@ class FrechetMean:
         For a radius, a centre or a shape that is none; no record is looked at for it.
     """
 
-    def __init__(self, X, center, radius, space=None, on_invalid="raise"):
-        self.radius = _radius(radius)
-        self._X = array(X, "X") if space is None else _numbers(space)(X, "X")
-        self._on_invalid = choice(on_invalid, "on_invalid", POLICIES)
+    def __init__(self, X, center, radius, space=None, on_invalid="raise", weights=None):
+        read = array if space is None else numbers_of(space)
+        self._X = X if _is_lazy(X) else read(X, "X")
         shape = self._X.shape
         if space is None:
             if len(shape) != 3 or 0 in shape or shape[1] != shape[2]:
                 raise ValueError(f"X has shape {shape}; accepted is (n, k, k) with n ≥ 1 and k ≥ 1")
             space = LogEuclidean(shape[1])
         elif shape[1:] != space.shape or 0 in shape:
-            raise ValueError(f"X has shape {shape}; accepted is (n, {_shape(space)}) with n ≥ 1, "
+            raise ValueError(f"X has shape {shape}; accepted is (n, {shape_of(space)}) with n ≥ 1, "
                              f"points of {space!r}")
-        self.space, self.n = space, shape[0]
-        self.center, self.tolerance = _center(center, space), _tolerance(space, self.radius)
+        self._about(shape[0], center, radius, space, on_invalid)
+        self.weights = None if weights is None else public_weights(weights, self.n)
+
+    def _about(self, n, center, radius, space, on_invalid):
+        """What is public."""
+        self.n, self.space, self.radius = n, space, ball_radius(radius)
+        self.on_invalid = choice(on_invalid, "on_invalid", POLICIES)
+        self.center, self.tolerance = public_center(center, space), _tolerance(space, self.radius)
 
     @property
     def sensitivity(self):
@@ -192,7 +171,7 @@ class FrechetMean:
                              f"= {TRIED} r*, up to which the descent to a mean ended in all that "
                              "was tried; r* is half the least of the injectivity radius and π/√κ "
                              f"of {self.space!r}, up to which the mean is the only one")
-        return frechet_sensitivity(self.n, self.radius, self.space, self.tolerance)
+        return frechet_sensitivity(self.n, self.radius, self.space, self.tolerance, self.weights)
 
     @property
     def chart_sensitivity(self):
@@ -209,24 +188,30 @@ class FrechetMean:
 
         ValueError for a bad record.
         """
-        X, invalid = self._X, np.zeros(self.n, bool)
-        if self._on_invalid == "center":  # none is left out: a batch is computed by its size
-            X = X.copy()  # in one layout: a sum in another order is another sum
-            invalid = ~self.space.contains(X)
-            if invalid.all():
-                return np.zeros((self.n, self.space.dim))
-            X[invalid] = X[~invalid][0]
-        if self.space.flat:
-            y = self.space.log(self.center, X)
-        else:
-            y = self.space._log(self.center, self.space.points(X, "X"))
-        y[invalid] = 0
+        y = steps_to(self._X, self.space, self.center, self.on_invalid)
         return clip_to_ball(y, self.radius)
 
     @functools.cached_property
     def points(self):
         """The clipped records, shape `(n, *space.shape)`. They are not private."""
         return self.space.exp(self.center, self.steps)
+
+    def total(self, grid=None):
+        """Sum of the steps to the clipped records, on a flat space, shape `(dim,)`, exact.
+
+        Each is times its weight, and cut to multiples of the grid, by default the finest. It is not
+        private. ValueError for a bad record.
+        """
+        sum = ClippedSum(self.space, self.center, self.radius, self.n, self.on_invalid, grid)
+        if _is_lazy(self._X):
+            from .cluster import add
+            return add(sum, self._X, self.weights).total
+        return sum.add(self._X, self.weights).total
+
+    @property
+    def divisor(self):
+        """What the sum is divided by: the number of records, or the sum of their weights."""
+        return self.n if self.weights is None else math.fsum(self.weights)
 
     @functools.cached_property
     def step(self):
@@ -235,219 +220,67 @@ class FrechetMean:
         ValueError for a bad record, and where the descent to the mean does not end.
         """
         if self.space.flat:
-            return self.space.mean(self.center, self.steps)
+            return self.total() / self.divisor
         step = self.space.mean(self.center, self.steps, self.tolerance / 2)
         if not np.linalg.norm(step) <= self.radius * (1 + MARGIN) + self.tolerance:
             raise ValueError("the descent to the mean has left the ball of the records")
         return step
 
 
-class PrivateFrechetMean(Estimator):
-    """(ε, δ)-DP Fréchet mean, of SPD matrices in the log-Euclidean distance or on another space.
+class RunningMean(FrechetMean):
+    """The same query on a flat space, of at most `n` records that come in batches.
 
-    Neighbours differ in one record, replaced by any other; the number of records is public. Records
-    further than `radius` from `center` are clipped to that ball, so the promise holds for any data.
-    The release lies in the same ball, which holds the mean of the clipped records: it is projected
-    onto it where that is sure never to take it further from that mean, which costs no privacy, and
-    is drawn in it elsewhere.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The promise: ε from 1e-6 to 1e3, δ from 1e-300 to 1/2, or 0 for the pure ones: "laplace",
-        "k-norm gradient" and "truncated loss".
-    radius : float
-        Radius of the ball, in the distance of the space. Choose it and the centre without looking
-        at the data: `ball_from_bounds` makes both of bounds on the eigenvalues.
-    center : array of shape (k, k), or space.shape, optional
-        Centre of the ball; for matrices the identity by default.
-    mechanism : str
-        "gaussian" or "classical gaussian", the tangent Gaussian with its analytic or its classical
-        scale, and "l2", the ℓ2 mechanism, are (ε, δ)-DP; on a curved space their noise is added in
-        the chart at the centre. "laplace", the Riemannian Laplace, "k-norm gradient" and
-        "truncated loss" are ε-DP. On a flat space, which of the first four errs least depends on
-        the dimension, ε and δ, not on the data.
-    on_invalid : {"raise", "center"}
-        What happens to a record that is no point of the space. "raise" refuses the data set, and
-        the exception speaks of the data: keep it inside. "center" puts the public centre in its
-        place: each record is mapped by itself, so n stays public and the sensitivity stands.
-    space : optional
-        The space of the records, `LogEuclidean(k)` by default.
-    statistic : {"frechet", "tangent"}
-        What is released: the Fréchet mean, or the tangent mean, the point to which the mean of the
-        steps from the centre leads. That is a mean in a flat space, `TangentSpace(space, center)`:
-        no curvature enters its sensitivity, 2 radius/n, and any radius below the injectivity radius
-        will do.
-    clip : float, optional
-        Longest residual of "k-norm gradient"; distance from which on "truncated loss" does not feel
-        a record, and then required.
-    domain : float, optional
-        Radius of the ball about the centre on which a pure mechanism's law lives, `radius` by
-        default; "laplace" lives on the whole space where the projection is proved to do no harm. In
-        a larger ball releases may stay outside the smaller one, where a projection might harm.
-    approximate : bool
-        Whether Metropolis chains may answer where nothing samples exactly. No promise is proved for
-        a chain.
-
-    Attributes
-    ----------
-    mean_ : array of shape (k, k), or space.shape
-        The release, a point of the space. Where float64 does not hold it, it is drawn towards the
-        centre until it does, which costs no privacy either.
-    log_mean_ : array of shape (d,)
-        In the log-Euclidean distance only: `vecd` of the release's logarithm, centre included.
-    mechanism_ : Mechanism
-        What made it, with the scale of its noise: `mechanism_.sigma` and `.mu`, or `.scale`.
-    privacy_ : str
-        The promise in words.
-
-    Notes
-    -----
-    Parameters are validated by `fit`, before a record is looked at; what has been drawn is always
-    returned. Each call of `fit` is a release of its own and costs its own (ε, δ). The estimator
-    keeps no generator, and nothing of the data but the release.
-
-    The promise is that of noise in real numbers. The low-order bits of float64 noise can tell two
-    data sets apart (Mironov 2012; Haney et al. 2022): of the answers 0 and 1, released at ε = 1 and
-    δ = 1e-6 with sensitivity 1, the one shows last bits in over 1% of its releases that the other
-    never shows. Round a release before it leaves the house; that is no proof. NumPy's generators
-    are not cryptographic either: who can guess a seed can take the noise away, so give `rng` for
-    experiments only.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from spdlib import PrivateFrechetMean, ball_from_bounds, random_spd
-    >>> covariances = random_spd(400, 3, 1.0, rng=0)
-    >>> center, radius = ball_from_bounds(0.3, 3.0, k=3)
-    >>> private = PrivateFrechetMean(epsilon=1.0, delta=1e-6, radius=radius, center=center)
-    >>> private.fit(covariances).mean_.shape
-    (3, 3)
-    >>> private.mechanism_.sigma < 0.05
-    True
+    Records that do not come count as the centre. Memory is bounded by that of a batch; the order
+    of the records and their partition do not matter, to the last bit.
     """
 
-    def __init__(self, epsilon, delta, radius, center=None, mechanism="gaussian",
-                 on_invalid="raise", *, space=None, statistic="frechet", clip=None, domain=None,
-                 approximate=False):
-        self.epsilon, self.delta, self.radius, self.center = epsilon, delta, radius, center
-        self.mechanism, self.on_invalid, self.space = mechanism, on_invalid, space
-        self.statistic, self.clip, self.domain = statistic, clip, domain
-        self.approximate = approximate
+    weights = None
 
-    def fit(self, X, y=None, *, rng=None):
-        """Release the mean of the records.
+    def __init__(self, n, center, radius, space, on_invalid="raise"):
+        if not space.flat:
+            raise ValueError(f"space is {space!r}; accepted for records that come in batches are "
+                             "flat spaces, such as its TangentSpace at a public centre")
+        self._about(integer(n, "n", 1), center, radius, space, on_invalid)
+        self._sum = None
 
-        Parameters
-        ----------
-        X : array of shape (n, k, k), or (n, *space.shape)
-            Points of the space.
-        y : None
-            Not used.
-        rng : Generator, int or None
-            For experiments: a `numpy.random.Generator` or a seed; None takes fresh entropy from the
-            system. It is not kept.
+    def add(self, X, grid=None):
+        """Itself, with the records `X`, shape `(m, *space.shape)`, m ≥ 0.
 
-        Returns
-        -------
-        PrivateFrechetMean
-            Itself.
-
-        Raises
-        ------
-        ValueError
-            For a parameter, a shape or a record that is none, and for what the space cannot keep.
-            Then nothing has been drawn, and no attribute of an earlier fit is left.
+        The first batch fixes the `grid`, by default the finest. On a ValueError for a bad record or
+        one too many, none of the batch is added.
         """
-        self._forget()
-        makers = MECHANISMS | DENSITIES
-        make, rng = makers[choice(self.mechanism, "mechanism", makers)], generator(rng)
-        query = FrechetMean(X, self.center, self.radius, self._space(), self.on_invalid)
-        mechanism = make(query, self.epsilon, self.delta, **self._options(query))
-        space, center, step = query.space, query.center, mechanism.answer(query, rng)
-        if self.mechanism in ("gaussian", "classical gaussian", "l2") or _harmless(query):
-            step = project_to_ball(step, query.radius)
-        if isinstance(space, LogEuclidean):
-            self.log_mean_ = space.coordinates(center) + step
-        self.mean_ = space.exp(center, space.within_reach(center, step))
-        self.mechanism_ = mechanism
-        self.privacy_ = (
-            f"({self.epsilon}, {self.delta})-differentially private when one of n = {query.n} "
-            f"records is replaced; n, the radius {self.radius} and the centre are public")
-        if self.mechanism in DENSITIES and not mechanism.is_exact(query):
-            self.privacy_ = (f"not proved to be private: a chain has approximated a law that is "
-                             f"{self.privacy_}; a chain certifies no δ")
+        X = numbers_of(self.space)(X, "X")
+        if X.shape[1:] != self.space.shape or X.ndim == 0:
+            raise ValueError(f"X has shape {X.shape}; accepted is (m, {shape_of(self.space)}), "
+                             f"points of {self.space!r}")
+        self._sum = self._sum or self._empty(grid)
+        self._sum.add(X)
         return self
 
-    def _space(self):
-        """The space in which the statistic is a Fréchet mean; of matrices, None is log-Euclidean.
+    def total(self, grid=None):
+        sum = self._sum or self._empty(grid)
+        if grid not in (None, sum.grid):
+            raise ValueError(f"grid is {grid!r}; accepted is {sum.grid!r}, that of the first batch")
+        return sum.total
 
-        For the tangent mean it is the chart.
-        """
-        tangent = choice(self.statistic, "statistic", STATISTICS) == "tangent"
-        if not tangent or self.space is None or self.space.flat:
-            return self.space
-        reach, radius = self.space.injectivity_radius, _radius(self.radius)
-        if not radius < reach:
-            raise ValueError(f"radius is {radius!r}; accepted are numbers below {reach:.6g}, the "
-                             f"injectivity radius of {self.space!r}")
-        return TangentSpace(self.space, _center(self.center, self.space))
-
-    def _options(self, query):
-        """What the mechanism takes besides its promise; ValueError for what it does not take."""
-        given = {"clip": self.clip, "domain": self.domain}
-        if not isinstance(self.approximate, (bool, np.bool_)):
-            raise ValueError(f"approximate is {self.approximate!r}; accepted are True and False")
-        known = OPTIONS.get(self.mechanism, ())
-        for name, value in given.items():
-            if name not in known and value is not None:
-                raise ValueError(f"{name} is {value!r}; accepted is None with {self.mechanism!r}")
-        if self.mechanism == "truncated loss" and self.clip is None:
-            raise ValueError('clip is None; accepted are numbers above 0 with "truncated loss", '
-                             "the distance from which on it does not feel a record")
-        if self.domain is not None:
-            reach = query.space.injectivity_radius
-            number(self.domain, "domain", query.radius, reach,
-                   f"numbers from {query.radius:.6g}, the radius, to {reach:.6g}")
-        elif self.mechanism == "laplace" and not _harmless(query):
-            given["domain"] = query.radius
-        given["approximate"] = bool(self.approximate)
-        return {name: given[name] for name in known}
+    def _empty(self, grid):
+        return ClippedSum(self.space, self.center, self.radius, self.n, self.on_invalid, grid)
 
 
-def _radius(radius):
-    return number(radius, "radius", 1e-280, 1e280, "numbers from 1e-280 to 1e280")
+def public_weights(weights, n):
+    """Weights of n records, shape `(n,)`, divided by the largest of them."""
+    weights = finite(weights, "weights")
+    if weights.shape != (n,):
+        raise ValueError(f"weights has shape {weights.shape}; accepted is ({n},), one a record")
+    if not weights.min() >= 0 or not weights.max() > 0:
+        raise ValueError(f"weights has entries from {weights.min():.6g} to {weights.max():.6g}; "
+                         "accepted are those from 0 on, one of them above 0")
+    return weights / weights.max()
 
 
-def _numbers(space):
-    """What reads an array of numbers of which points of the space are made."""
-    planar = isinstance(getattr(space, "space", space), KendallPlanar)
-    return complex_array if planar else array
-
-
-def _shape(space):
-    return ", ".join(map(str, space.shape))
-
-
-def _center(center, space):
-    """A public centre that is a point of the space, or the space's own."""
-    if center is None:
-        if space.origin is None:
-            raise ValueError(f"center is None; accepted is a point of {space!r}, which has none "
-                             "that suggests itself")
-        center = space.origin
-    center = _numbers(space)(center, "center")
-    if center.shape != space.shape:
-        accepted = f"({_shape(space)}{',' if len(space.shape) == 1 else ''})"
-        raise ValueError(f"center has shape {center.shape}; accepted is {accepted}, as the records "
-                         "have")
-    if not space.flat:
-        return space.points(center, "center")
-    try:
-        space.exp(center)
-    except ValueError as error:
-        raise ValueError(f"center is no point that float64 can hold: {error}") from None
-    return center
+def _is_lazy(X):
+    """Whether the records are a dask array, of which nobody asks for all at once."""
+    return type(X).__module__.partition(".")[0] == "dask"
 
 
 def _largest_radius(space):
@@ -490,28 +323,3 @@ def _miss(radius, root, tolerance):
     angle = radius * (1 + 2 * MARGIN) * root
     h = angle / math.tan(angle) - tolerance / (MARGIN * radius)
     return tolerance / h if h > 0 else math.inf
-
-
-def _harmless(query):
-    """Whether the projection of any point onto the ball is never further from a point of the ball.
-
-    It is so in a flat space and on a Hadamard manifold, where the ball is convex; on the circle and
-    the sphere of constant curvature where its radius is at most a third of the distance of opposite
-    points; and, where it is at most π/(4√κ), in a CAT(κ) space: one of curvature ≤ κ without closed
-    geodesics shorter than 2π/√κ. There the angle at the projected point is not acute.
-    """
-    space, radius = query.space, query.radius
-    low, high = space.curvature
-    reach = space.injectivity_radius
-    if high <= 0 and reach == math.inf:
-        return True
-    if low == high:
-        return radius <= reach / 3
-    return radius <= math.pi / (4 * math.sqrt(high)) and reach * math.sqrt(high) >= math.pi - 1e-9
-
-
-def _unit(y):
-    """Rows divided by their largest entry, the norm of that, 0 or from 1 to √d, and the entry."""
-    largest = np.abs(y).max(axis=-1, keepdims=True)
-    unit = y / np.where(largest > 0, largest, 1)
-    return unit, np.linalg.norm(unit, axis=-1, keepdims=True), largest

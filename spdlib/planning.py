@@ -23,7 +23,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import beta, betainc
 
 from ._checks import choice, integer, number, positive
-from .frechet import MECHANISMS, frechet_sensitivity
+from .frechet import frechet_sensitivity
+from .private_mean import MECHANISMS
 from .spaces import LogEuclidean
 
 # The tanh-sinh rule on [0, 1]. Its nodes crowd at both ends, by powers: what an integrand does

@@ -8,8 +8,9 @@ import numpy as np
 from ._checks import choice, finite, generator, integer, number
 from ._estimator import Estimator
 from .calibration import sigma_analytic
+from .clipping import clip_to_ball, project_to_ball, public_center
 from .curve_densities import CurveKNormGradient, CurveQuery, TruncatedCurveLoss
-from .frechet import _center, clip_to_ball, frechet_sensitivity, project_to_ball
+from .frechet import frechet_sensitivity
 from .mechanisms import Mechanism
 from .regression import _among, _carried_back, _Chart, _curve, _fields, predict
 from .sampling import MOST, ball_steps
@@ -444,7 +445,7 @@ def expected_curve_error(private, n, noise=0.0, draws=20, rng=0):
     space, rng = private.space, generator(rng)
     if space is None:
         raise ValueError("space is None; accepted is the space of the records")
-    blank = np.broadcast_to(_center(private.center, space), (n, *space.shape))
+    blank = np.broadcast_to(public_center(private.center, space), (n, *space.shape))
     query = private._query(np.zeros(n), blank)
     private._mechanism(query)
     low, high = query.x_range

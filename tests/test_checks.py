@@ -12,15 +12,11 @@ import pytest
 from spdlib import calibration, spd
 from spdlib.audit import audit
 from spdlib.calibration import sigma_analytic
+from spdlib.clipping import clip_to_ball, project_to_ball
 from spdlib.descriptors import covariance_descriptors, descriptor_ball, feature_bounds
-from spdlib.frechet import (
-    FrechetMean,
-    PrivateFrechetMean,
-    clip_to_ball,
-    frechet_sensitivity,
-    project_to_ball,
-)
+from spdlib.frechet import FrechetMean, frechet_sensitivity
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
+from spdlib.private_mean import PrivateFrechetMean
 from spdlib.sampling import ball_steps, laplace_steps, metropolis, sample_laplace
 from spdlib.spaces import Euclidean, LogEuclidean
 from spdlib.spd import (

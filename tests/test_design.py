@@ -24,10 +24,16 @@ ORDER = [
     "datasets",
     "printed",
     "spaces",
+    "clipping",
+    "cluster",
     "sampling",
     "mechanisms",
     "densities",
     "frechet",
+    "discrete",
+    "release",
+    "private_mean",
+    "class_means",
     "regression",
     "curve_densities",
     "private_regression",
@@ -45,7 +51,7 @@ MODULES = {
     if path.stem != "__init__"
 }
 BOOK = {"sympy", "flint", "IPython", "papermill", "sklearn", "skimage", "matplotlib"}
-BOOK |= {"dp_accounting"}  # that of an extra of its own
+BOOK |= {"dask", "distributed", "dp_accounting", "opendp"}  # those of extras of their own
 MOST_LINES = 400
 every_module = pytest.mark.parametrize("name", MODULES)
 

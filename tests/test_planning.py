@@ -20,8 +20,10 @@ from spdlib import (
     records_needed,
 )
 from spdlib import printed as paper
-from spdlib.frechet import MECHANISMS, frechet_sensitivity, project_to_ball
+from spdlib.clipping import project_to_ball
+from spdlib.frechet import frechet_sensitivity
 from spdlib.planning import worst_error
+from spdlib.private_mean import MECHANISMS
 
 GAUSSIAN, LAPLACE = TangentGaussian(1.0, 1.0, 1e-6), RiemannianLaplace(1.0, 1.0)
 DIMENSIONS = [1, 2, 3, 6, 36, 465, 5050]

@@ -23,8 +23,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from spdlib import FrechetMean, PrivateFrechetMean, expm, invvecd, logm, random_spd, vecd
+from spdlib.clipping import clip_to_ball, project_to_ball
 from spdlib.descriptors import descriptor_ball
-from spdlib.frechet import clip_to_ball, frechet_sensitivity, project_to_ball
+from spdlib.frechet import frechet_sensitivity
 from spdlib.spaces import LogEuclidean
 from spdlib.spd import LOG_MAX, LOG_MIN, is_spd, widest_spread
 
@@ -245,7 +246,7 @@ def test_parameters_are_got_and_set_as_scikit_learn_does():
     assert private.get_params() == {
         "epsilon": 1.0, "delta": 1e-5, "radius": 2.0, "center": center, "mechanism": "l2",
         "on_invalid": "raise", "space": None, "statistic": "frechet", "clip": None, "domain": None,
-        "approximate": False}
+        "approximate": False, "shrink": False, "n": None}
     assert private.get_params()["center"] is center and private.get_params(deep=False)
     assert private.set_params(epsilon=0.5, radius=-1) is private
     assert (private.epsilon, private.radius) == (0.5, -1)  # refused by fit, not before

@@ -1,0 +1,182 @@
+"""Records clipped to a public ball, cut to a grid, and summed without rounding.
+
+Sums of multiples of one power of two are exact in float64 as long as they are below 2⁵³ of it. So
+they have the same bits in any order and any partition of the records, on one machine or on many.
+"""
+
+import math
+
+import numpy as np
+
+from ._checks import EPS, array, complex_array, finite, number
+from .spaces import KendallPlanar
+
+POLICIES = "raise", "center"
+BLOCK = 2**14  # records that are looked at together
+
+
+def ball_radius(radius):
+    """`radius` as a float, if it is one that all the package knows."""
+    return number(radius, "radius", 1e-280, 1e280, "numbers from 1e-280 to 1e280")
+
+
+def finest_grid(reach, n):
+    """The smallest power of two of which `n` entries up to `reach` make less than 2⁵³ together."""
+    return 2.0 ** (math.frexp(reach)[1] + math.frexp(n)[1] - 53)
+
+
+def clip_to_ball(y, radius, grid=None, weights=1.0):
+    """Coordinates `y`, shape `(n, d)`, each record moved radially into the ball about 0.
+
+    The *exact* norm of each row returned is at most `radius` (times its weight, if records have
+    `weights`, shape `(n, 1)`), and all sums of rows are exact in float64: entries are cut, towards
+    zero, to multiples of a `grid`, a power of two, by default one so large that n entries cannot
+    outgrow 53 bits. That cut moves a record by less than `√d n radius` times 2⁻⁵¹; one within
+    (d + 8) 2⁻⁵² of the sphere goes as far inside.
+    """
+    y, radius = finite(y, "y"), ball_radius(radius)
+    if y.ndim != 2:
+        raise ValueError(f"y has shape {y.shape}; accepted is (n, d)")
+    n, d = y.shape
+    unit, norm, largest = _unit(y)
+    limit = radius * (1 - (d + 8) * EPS)  # by more than the rounding of norm and quotient
+    outside = largest > limit / np.maximum(norm, 1)
+    y = np.where(outside, unit * (limit / np.maximum(norm, 1)), y) * weights
+    grid = finest_grid(radius * np.max(weights), n) if grid is None else grid
+    return np.trunc(y / grid) * grid
+
+
+def project_to_ball(y, radius):
+    """Coordinates `y`, shape `(..., d)`, moved radially into the ball of this radius about 0.
+
+    What lies in the ball stays as it is, to the last bit.
+    """
+    y, radius = finite(y, "y"), ball_radius(radius)
+    unit, norm, largest = _unit(y)
+    outside = largest > radius / np.maximum(norm, 1)
+    return np.where(outside, unit * (radius / np.maximum(norm, 1)), y)
+
+
+class ClippedSum:
+    """The exact sum of the steps from a public centre to clipped records of a flat space.
+
+    All that is said of it at the start is public. What it holds is not private.
+
+    Parameters
+    ----------
+    space
+        A flat space.
+    center : array of shape space.shape
+    radius : float
+        Records outside the ball are clipped to it.
+    n : int
+        How many records there may be at most.
+    on_invalid : {"raise", "center"}
+        What happens to a record that is no point of the space.
+    grid : float, optional
+        The power of two of which all entries are multiples; the finest that n records allow.
+    heaviest : float
+        Largest weight of a record.
+
+    Attributes
+    ----------
+    total : array of shape (dim,)
+        The sum so far.
+    count : int
+        Number of records in it.
+    """
+
+    def __init__(self, space, center, radius, n, on_invalid="raise", grid=None, heaviest=1.0):
+        self.space, self.center, self.radius, self.n = space, center, radius, n
+        self.on_invalid, self.heaviest = on_invalid, heaviest
+        self.grid = finest_grid(radius * heaviest, n) if grid is None else grid
+        self.total, self.count = np.zeros(space.dim), 0
+
+    def add(self, X, weights=None):
+        """Itself, with the records `X`, shape `(m, *space.shape)`, each times its weight.
+
+        All of them or, on a ValueError for a bad record or one too many, none.
+        """
+        if self.count + len(X) > self.n:
+            raise ValueError(f"X has {len(X)} records after {self.count}; accepted are "
+                             f"{self.n} in all")
+        total = np.zeros(self.space.dim)
+        for start in range(0, len(X), BLOCK):
+            block = slice(start, start + BLOCK)
+            try:
+                y = steps_to(X[block], self.space, self.center, self.on_invalid)
+            except ValueError:
+                steps_to(X, self.space, self.center, self.on_invalid)  # names it by its own index
+                raise
+            each = 1.0 if weights is None else weights[block, None]
+            total += clip_to_ball(y, self.radius, self.grid, each).sum(axis=0)
+        self.total, self.count = self.total + total, self.count + len(X)
+        return self
+
+    def merge(self, other):
+        """Itself, with the records of another sum of the same kind."""
+        if self.count + other.count > self.n or self.grid != other.grid:
+            raise ValueError(f"other has {other.count} records on a grid of {other.grid!r}; "
+                             f"accepted are {self.n - self.count} on one of {self.grid!r}")
+        self.total, self.count = self.total + other.total, self.count + other.count
+        return self
+
+
+def steps_to(X, space, center, on_invalid="raise"):
+    """Steps from the centre to the records `X`, shape `(n, dim)`; they are not clipped.
+
+    ValueError for a record that is no point of the space, or where `on_invalid` is "center" a step
+    of length 0.
+    """
+    invalid = np.zeros(len(X), bool)
+    if on_invalid == "center":  # none is left out: a batch is computed by its size
+        X = X.copy()  # in one layout: a sum in another order is another sum
+        invalid = ~space.contains(X)
+        if invalid.all():
+            return np.zeros((len(X), space.dim))
+        X[invalid] = X[~invalid][0]
+    if space.flat:
+        y = space.log(center, X)
+    else:
+        y = space._log(center, space.points(X, "X"))
+    y[invalid] = 0
+    return y
+
+
+def numbers_of(space):
+    """What reads an array of numbers of which points of the space are made."""
+    planar = isinstance(getattr(space, "space", space), KendallPlanar)
+    return complex_array if planar else array
+
+
+def shape_of(space):
+    """The shape of a point in words."""
+    return ", ".join(map(str, space.shape))
+
+
+def public_center(center, space):
+    """A public centre that is a point of the space, or the space's own."""
+    if center is None:
+        if space.origin is None:
+            raise ValueError(f"center is None; accepted is a point of {space!r}, which has none "
+                             "that suggests itself")
+        center = space.origin
+    center = numbers_of(space)(center, "center")
+    if center.shape != space.shape:
+        accepted = f"({shape_of(space)}{',' if len(space.shape) == 1 else ''})"
+        raise ValueError(f"center has shape {center.shape}; accepted is {accepted}, as the records "
+                         "have")
+    if not space.flat:
+        return space.points(center, "center")
+    try:
+        space.exp(center)
+    except ValueError as error:
+        raise ValueError(f"center is no point that float64 can hold: {error}") from None
+    return center
+
+
+def _unit(y):
+    """Rows divided by their largest entry, the norm of that, 0 or from 1 to √d, and the entry."""
+    largest = np.abs(y).max(axis=-1, keepdims=True)
+    unit = y / np.where(largest > 0, largest, 1)
+    return unit, np.linalg.norm(unit, axis=-1, keepdims=True), largest
