@@ -5,14 +5,15 @@ they have the same bits in any order and any partition of the records, on one ma
 """
 
 import math
+import re
 
 import numpy as np
 
-from ._checks import EPS, array, complex_array, finite, number
+from ._checks import EPS, array, complex_array, finite, number, real
 from .spaces import KendallPlanar
 
 POLICIES = "raise", "center"
-BLOCK = 2**14  # records that are looked at together
+BLOCK, ENTRIES = 2**14, 2**20  # at most so many records are looked at together, of so many numbers
 
 
 def ball_radius(radius):
@@ -34,16 +35,24 @@ def clip_to_ball(y, radius, grid=None, weights=1.0):
     outgrow 53 bits. That cut moves a record by less than `√d n radius` times 2⁻⁵¹; one within
     (d + 8) 2⁻⁵² of the sphere goes as far inside.
     """
-    y, radius = finite(y, "y"), ball_radius(radius)
+    y, radius = real(y, "y"), ball_radius(radius)
     if y.ndim != 2:
         raise ValueError(f"y has shape {y.shape}; accepted is (n, d)")
     n, d = y.shape
-    unit, norm, largest = _unit(y)
-    limit = radius * (1 - (d + 8) * EPS)  # by more than the rounding of norm and quotient
-    outside = largest > limit / np.maximum(norm, 1)
-    y = np.where(outside, unit * (limit / np.maximum(norm, 1)), y) * weights
     grid = finest_grid(radius * np.max(weights), n) if grid is None else grid
-    return np.trunc(y / grid) * grid
+    limit = radius * (1 - (d + 8) * EPS)  # by more than the rounding of norms and quotients
+    with np.errstate(all="ignore"):  # what is too large, or NaN, is looked at below
+        cut = np.divide(y, grid, order="C")
+        far = ~(np.einsum("ij,ij->i", cut, cut) <= limit / grid * (limit / grid))
+    if far.any():
+        if not np.isfinite(y[far]).all():
+            finite(y, "y")
+        cut[far] = _into_ball(np.ascontiguousarray(y[far]), limit) / grid
+    if np.ndim(weights):
+        cut *= weights
+    np.trunc(cut, out=cut)
+    cut *= grid
+    return cut
 
 
 def project_to_ball(y, radius):
@@ -51,10 +60,7 @@ def project_to_ball(y, radius):
 
     What lies in the ball stays as it is, to the last bit.
     """
-    y, radius = finite(y, "y"), ball_radius(radius)
-    unit, norm, largest = _unit(y)
-    outside = largest > radius / np.maximum(norm, 1)
-    return np.where(outside, unit * (radius / np.maximum(norm, 1)), y)
+    return _into_ball(finite(y, "y"), ball_radius(radius))
 
 
 class ClippedSum:
@@ -101,15 +107,15 @@ class ClippedSum:
             raise ValueError(f"X has {len(X)} records after {self.count}; accepted are "
                              f"{self.n} in all")
         total = np.zeros(self.space.dim)
-        for start in range(0, len(X), BLOCK):
-            block = slice(start, start + BLOCK)
+        size = min(BLOCK, max(ENTRIES // math.prod(self.space.shape), 1))
+        for start in range(0, len(X), size):
+            block = slice(start, start + size)
             try:
                 y = steps_to(X[block], self.space, self.center, self.on_invalid)
-            except ValueError:
-                steps_to(X, self.space, self.center, self.on_invalid)  # names it by its own index
-                raise
+            except ValueError as error:
+                raise ValueError(_renumbered(str(error), start)) from None
             each = 1.0 if weights is None else weights[block, None]
-            total += clip_to_ball(y, self.radius, self.grid, each).sum(axis=0)
+            total += np.ones(len(y)) @ clip_to_ball(y, self.radius, self.grid, each)
         self.total, self.count = self.total + total, self.count + len(X)
         return self
 
@@ -128,6 +134,16 @@ def steps_to(X, space, center, on_invalid="raise"):
     ValueError for a record that is no point of the space, or where `on_invalid` is "center" a step
     of length 0.
     """
+    if space.flat:
+        try:
+            return space.log(center, X)
+        except ValueError:
+            if on_invalid == "raise":
+                raise
+        y, valid = np.zeros((len(X), space.dim)), space.contains(X)
+        if valid.any():
+            y[valid] = space.log(center, X[valid])
+        return y
     invalid = np.zeros(len(X), bool)
     if on_invalid == "center":  # none is left out: a batch is computed by its size
         X = X.copy()  # in one layout: a sum in another order is another sum
@@ -135,10 +151,7 @@ def steps_to(X, space, center, on_invalid="raise"):
         if invalid.all():
             return np.zeros((len(X), space.dim))
         X[invalid] = X[~invalid][0]
-    if space.flat:
-        y = space.log(center, X)
-    else:
-        y = space._log(center, space.points(X, "X"))
+    y = space._log(center, space.points(X, "X"))
     y[invalid] = 0
     return y
 
@@ -175,8 +188,14 @@ def public_center(center, space):
     return center
 
 
-def _unit(y):
-    """Rows divided by their largest entry, the norm of that, 0 or from 1 to √d, and the entry."""
+def _into_ball(y, radius):
+    """`y` moved radially into the ball about 0; what lies in it stays as it is."""
     largest = np.abs(y).max(axis=-1, keepdims=True)
     unit = y / np.where(largest > 0, largest, 1)
-    return unit, np.linalg.norm(unit, axis=-1, keepdims=True), largest
+    norm = np.maximum(np.linalg.norm(unit, axis=-1, keepdims=True), 1)  # up to √d
+    return np.where(largest > radius / norm, unit * (radius / norm), y)
+
+
+def _renumbered(message, start):
+    """What is said of a record `X[i]` of a block that starts there, said of all records."""
+    return re.sub(r"^X\[(\d+)", lambda found: f"X[{int(found[1]) + start}", message)
