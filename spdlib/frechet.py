@@ -86,8 +86,7 @@ def frechet_mean(X, space, tolerance=None):
     if X.shape[-len(tail):] != space.shape or X.ndim == len(tail) or X.shape[-1 - len(tail)] == 0:
         raise ValueError(f"X has shape {X.shape}; accepted is (..., n, {shape_of(space)}), n ≥ 1")
     if space.flat:
-        y = space.coordinates(X)
-        return space.point(y.sum(axis=-2) / y.shape[-2])
+        return space.point(space.mean(None, space.coordinates(X)))
     tolerance = positive(1e-10 * _unit_of(space) if tolerance is None else tolerance, "tolerance")
     X = space.points(X, "X")
     M = X[(..., 0, *tail)]
