@@ -51,9 +51,9 @@ class PrivateFrechetMean(Estimator):
         scale, and "l2", the ℓ2 mechanism, are (ε, δ)-DP; on a curved space their noise is added in
         the chart at the centre. "laplace", the Riemannian Laplace, "k-norm gradient" and
         "truncated loss" are ε-DP. Which of the four that add noise errs least on a flat space
-        depends on the dimension, ε and δ, not on the data. "discrete gaussian" errs as "gaussian" does, on flat
-        spaces and for the tangent mean, and its promise holds for the floats that leave: with
-        OpenDP installed (`spdlib[hardened]`), take it for every release that leaves the house.
+        depends on the dimension, ε and δ, not on the data. "discrete gaussian", on flat spaces and
+        for the tangent mean, errs as "gaussian" does, and its promise holds for the floats that
+        leave: with OpenDP (`spdlib[hardened]`), take it for every release that leaves the house.
     on_invalid : {"raise", "center"}
         What happens to a record that is no point of the space. "raise" refuses the data set, and
         the exception speaks of the data: keep it inside. "center" puts the public centre in its
