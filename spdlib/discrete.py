@@ -7,7 +7,7 @@ s^2) at every integer z of every coordinate, exactly and from the system's entro
 (I + Z) g / divisor. Nothing is rounded between clipping and noise, and what comes after I + Z
 cannot undo the promise, be it rounded or not.
 
-It is rho-zCDP with rho = D^2 / 2 s^2 (Canonne, Kamath and Steinke 2020, Theorem 4). For (epsilon,
+It is rho-zCDP with rho = D^2 / 2 s^2 (Canonne, Kamath and Steinke 2022). For (epsilon,
 delta), let Q_v be the law of a vector that is drawn in two turns: y from the continuous normal law
 N(v, (s^2 - t^2) I), then each coordinate from the discrete Gaussian of scale t about that of y. The
 sum of exp(-(z - y)^2 / 2 t^2) over all integers z is t sqrt(2 pi) (1 + e(y)), where |e(y)| <= eta =
