@@ -28,6 +28,8 @@ class DensityMechanism:
     from it: `_uniform`, `_by_boxes` and `_by_chains`.
     """
 
+    _source = staticmethod(generator)  # what `rng` stands for
+
     def answer(self, query, rng=None, size=None):
         """Private answers to the query, steps from its public centre.
 

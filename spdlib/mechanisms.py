@@ -5,7 +5,8 @@ Laplace mechanism draws on the space itself.
 
 `rng` is everywhere a `numpy.random.Generator` or a seed; None takes fresh entropy from the system.
 NumPy's generators are not cryptographic, and the low-order bits of float64 noise tell inputs apart
-(Mironov 2012; Haney et al. 2022): the promises below are those of noise in real numbers.
+(Mironov 2012; Haney et al. 2022): the promises below are those of noise in real numbers. That of
+`spdlib.discrete` holds for the floats themselves.
 """
 
 import math
@@ -35,6 +36,8 @@ class Mechanism:
 
     They define `_noise(shape, rng)`, and in R^d `error(d)` and `delta(epsilon, d)`.
     """
+
+    _source = staticmethod(generator)  # what `rng` stands for
 
     def answer(self, query, rng=None, size=None):
         """Private answers to the query, steps from its public centre.
