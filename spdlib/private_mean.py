@@ -74,9 +74,11 @@ class PrivateFrechetMean(Estimator):
         a chain.
     shrink : bool
         Whether a release with Gaussian noise is drawn towards the centre before it is projected
-        (`shrink_to_center`). In flat spaces of 3 dimensions and more this makes the mean squared
-        distance from the mean of the clipped records smaller, wherever that lies, and costs no
-        privacy; the noise has to be strong for it to be much smaller. `expected_error` knows both.
+        (`spdlib.clipping.shrink_to_center`), in a flat space of 3 dimensions or more. That costs no
+        privacy, and the mean squared distance from the mean of the clipped records gets smaller
+        than that of the noise, wherever it lies; much smaller where the noise is as large as the
+        ball. It may get larger than that of the projection alone by up to 8% (1% at d = 45), for a
+        mean near the sphere of a ball that is larger than the noise. `expected_error` knows both.
 
     Attributes
     ----------
