@@ -128,9 +128,12 @@ def planned(a):
            f"records    {a.n} of size {a.k}: one replaced moves the mean by at most "
            f"{frechet_sensitivity(a.n, radius):.4g}\n"
            f"errors     log-Euclidean distances to the mean of the clipped records: bare, and\n"
-           f"           projected onto the ball, the mean at its centre or in the worst place\n")
-    header = ["noise", "δ", "scale", "bare: mean", "95% within", "projected: centre", "worst"]
-    yield aligned([header, *([row[0], *(f"{value:.4g}" for value in row[1:])] for row in rows)])
+           f"           projected onto the ball, the mean at its centre or in the worst place, or\n"
+           f"           shrunk towards the centre (shrink=True) and then projected\n")
+    header = ["noise", "δ", "scale", "bare: mean", "95% within", "projected: centre", "worst",
+              "shrunk: centre", "worst"]
+    yield aligned([header, *([row[0], *("–" if value is None else f"{value:.4g}"
+                                        for value in row[1:])] for row in rows)])
     best, pure = min(rows[:-1], key=lambda row: row.bare), rows[-1]
     yield (f"\nAt ({a.epsilon:g}, {a.delta:g}) {best.mechanism} noise errs least; laplace errs "
            f"{pure.bare / best.bare:.3g} times as much, and promises more: δ = 0.")

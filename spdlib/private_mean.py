@@ -7,7 +7,7 @@ import numpy as np
 
 from ._checks import choice, number
 from ._estimator import Estimator
-from .clipping import ball_radius, project_to_ball, public_center
+from .clipping import ball_radius, project_to_ball, public_center, shrink_to_center
 from .densities import KNormGradient, TruncatedLoss
 from .discrete import DiscreteGaussian
 from .frechet import FrechetMean, RunningMean
@@ -25,6 +25,7 @@ DENSITIES = {"k-norm gradient": KNormGradient.of, "truncated loss": TruncatedLos
 OPTIONS = {"laplace": {"domain"}, "k-norm gradient": {"clip", "domain", "approximate"},
            "truncated loss": {"clip", "domain", "approximate"}}
 STATISTICS = "frechet", "tangent"
+NORMAL = "gaussian", "classical gaussian", "discrete gaussian"  # those that can be shrunk
 
 
 class PrivateFrechetMean(Estimator):
@@ -75,6 +76,13 @@ class PrivateFrechetMean(Estimator):
     approximate : bool
         Whether Metropolis chains may answer where nothing samples exactly. No promise is proved for
         a chain.
+    shrink : bool
+        Whether a release with Gaussian noise is drawn towards the centre before it is projected
+        (`spdlib.clipping.shrink_to_center`), in a flat space of 3 dimensions or more. That costs no
+        privacy, and the mean squared distance from the mean of the clipped records gets smaller
+        than that of the noise, wherever it lies; much smaller where the noise is as large as the
+        ball. It may get larger than that of the projection alone by up to 8% (1% at d = 45), for a
+        mean near the sphere of a ball that is larger than the noise. `expected_error` knows both.
 
     Attributes
     ----------
@@ -213,6 +221,8 @@ class PrivateFrechetMean(Estimator):
         rng = mechanism._source(rng)
         space, center = query.space, query.center
         step = mechanism.answer(query, rng)
+        if self.shrink:
+            step = shrink_to_center(step, mechanism.sigma)
         if self.mechanism in ("gaussian", "classical gaussian", "l2") or _harmless(query):
             step = project_to_ball(step, query.radius)
         if isinstance(space, LogEuclidean):
@@ -244,8 +254,15 @@ class PrivateFrechetMean(Estimator):
     def _options(self, query):
         """What the mechanism takes besides its promise; ValueError for what it does not take."""
         given = {"clip": self.clip, "domain": self.domain}
-        if not isinstance(self.approximate, (bool, np.bool_)):
-            raise ValueError(f"approximate is {self.approximate!r}; accepted are True and False")
+        for name in "approximate", "shrink":
+            if not isinstance(value := getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name} is {value!r}; accepted are True and False")
+        if self.shrink and self.mechanism not in NORMAL:
+            raise ValueError(f"shrink is True; accepted is False with {self.mechanism!r}, whose "
+                             "noise is not Gaussian")
+        if self.shrink and not (query.space.flat and query.space.dim >= 3):
+            raise ValueError(f"shrink is True; accepted is False on {query.space!r}, since only in "
+                             "flat spaces of 3 dimensions and more is it known to be better")
         known = OPTIONS.get(self.mechanism, ())
         for name, value in given.items():
             if name not in known and value is not None:

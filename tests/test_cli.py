@@ -363,8 +363,9 @@ def test_a_plan_shows_every_mechanism_and_which_errs_least(capsys):
     assert (code, err) == (0, "")
     for row in plan(3, 400, 2.0, 0.5, 1e-6):
         line = next(line for line in out.splitlines() if line.startswith(row.mechanism + "  "))
-        shown = [float(x) for x in line.removeprefix(row.mechanism).split()]
-        assert shown == [float(f"{x:.4g}") for x in row[1:]]
+        shown = line.removeprefix(row.mechanism).split()
+        assert shown == ["–" if x is None else f"{x:.4g}" for x in row[1:]]
+        assert ("–" in shown) == (row.mechanism in ("l2", "laplace"))
         assert f"{row.mechanism} {records_needed(3, 2.0, 0.5, row.delta, 0.05, row.mechanism)}" \
             in out.splitlines()[-1]
     assert "At (0.5, 1e-06) l2 noise errs least; laplace errs 1.03 times as much, and" in out
