@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ._checks import EPS, array, complex_array, finite, number
+from ._checks import EPS, array, complex_array, finite, number, renumbered
 from .spaces import KendallPlanar
 
 POLICIES = "raise", "center"
@@ -105,9 +105,8 @@ class ClippedSum:
             block = slice(start, start + BLOCK)
             try:
                 y = steps_to(X[block], self.space, self.center, self.on_invalid)
-            except ValueError:
-                steps_to(X, self.space, self.center, self.on_invalid)  # names it by its own index
-                raise
+            except ValueError as error:
+                raise renumbered(error, "X", start) from None
             each = 1.0 if weights is None else weights[block, None]
             total += clip_to_ball(y, self.radius, self.grid, each).sum(axis=0)
         self.total, self.count = self.total + total, self.count + len(X)
