@@ -97,9 +97,7 @@ class ClippedSum:
 
         All of them or, on a ValueError for a bad record or one too many, none.
         """
-        if self.count + len(X) > self.n:
-            raise ValueError(f"X has {len(X)} records after {self.count}; accepted are "
-                             f"{self.n} in all")
+        self.admit(X)
         total = np.zeros(self.space.dim)
         for start in range(0, len(X), BLOCK):
             block = slice(start, start + BLOCK)
@@ -111,6 +109,12 @@ class ClippedSum:
             total += clip_to_ball(y, self.radius, self.grid, each).sum(axis=0)
         self.total, self.count = self.total + total, self.count + len(X)
         return self
+
+    def admit(self, X):
+        """ValueError where these would be more records than there may be."""
+        if self.count + len(X) > self.n:
+            raise ValueError(f"X has {len(X)} records after {self.count}; accepted are "
+                             f"{self.n} in all")
 
     def merge(self, other):
         """Itself, with the records of another sum of the same kind."""

@@ -48,6 +48,7 @@ def add(sum, X, weights=None):
     from dask import delayed
 
     X = records(X, numbers_of(sum.space))
+    sum.admit(X)
     empty, ends = _empty(sum), [0, *np.cumsum(X.chunks[0]).tolist()]
     parts = [delayed(_part, pure=False)(empty, chunk, start, stop,
                                         None if weights is None else weights[start:stop])
