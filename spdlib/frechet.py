@@ -105,7 +105,7 @@ class FrechetMean:
 
     Parameters
     ----------
-    X : array of shape (n, k, k), or (n, *space.shape)
+    X : array or, on a flat space, dask.array of shape (n, k, k), or (n, *space.shape)
         The records. They are looked at when the mean is asked for, not before. Those outside the
         ball move onto it along the geodesic to the centre; for one at a cut point of the centre it
         is a fixed one.
@@ -247,7 +247,7 @@ class RunningMean(FrechetMean):
         self._sum = None
 
     def add(self, X, grid=None):
-        """Itself, with the records `X`, shape `(m, *space.shape)`, m ≥ 0.
+        """Itself, with the records `X`, an array or dask.array of shape `(m, *space.shape)`, m ≥ 0.
 
         The first batch fixes the `grid`, by default the finest. On a ValueError for a bad record or
         one too many, none of the batch is added.
