@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ._checks import EPS, array, complex_array, finite, number, positive
+from ._checks import EPS, array, complex_array, finite, number, positive, renumbered
 from .spaces import KendallPlanar
 
 POLICIES = "raise", "center"
@@ -130,21 +130,24 @@ class ClippedSum:
 
         All of them or, on a ValueError for a bad record or one too many, none.
         """
-        if self.count + len(X) > self.n:
-            raise ValueError(f"X has {len(X)} records after {self.count}; accepted are "
-                             f"{self.n} in all")
+        self.admit(X)
         total = np.zeros(self.space.dim)
         for start in range(0, len(X), BLOCK):
             block = slice(start, start + BLOCK)
             try:
                 y = steps_to(X[block], self.space, self.center, self.on_invalid)
-            except ValueError:
-                steps_to(X, self.space, self.center, self.on_invalid)  # names it by its own index
-                raise
+            except ValueError as error:
+                raise renumbered(error, "X", start) from None
             each = 1.0 if weights is None else weights[block, None]
             total += clip_to_ball(y, self.radius, self.grid, each).sum(axis=0)
         self.total, self.count = self.total + total, self.count + len(X)
         return self
+
+    def admit(self, X):
+        """ValueError where these would be more records than there may be."""
+        if self.count + len(X) > self.n:
+            raise ValueError(f"X has {len(X)} records after {self.count}; accepted are "
+                             f"{self.n} in all")
 
     def merge(self, other):
         """Itself, with the records of another sum of the same kind."""

@@ -139,8 +139,10 @@ class PrivateFrechetMean(Estimator):
 
         Parameters
         ----------
-        X : array of shape (n, k, k), or (n, *space.shape)
-            Points of the space.
+        X : array or dask.array of shape (n, k, k), or (n, *space.shape)
+            Points of the space. A dask array (`spdlib[dask]`) is summed on its cluster, each chunk
+            where it is, and the release has the bits that it has here; on flat spaces, and not for
+            "k-norm gradient" and "truncated loss", which ask for each record.
         y : None
             Not used.
         sample_weight : array of shape (n,), optional
@@ -180,7 +182,7 @@ class PrivateFrechetMean(Estimator):
 
         Parameters
         ----------
-        X : array of shape (m, k, k), or (m, *space.shape)
+        X : array or dask.array of shape (m, k, k), or (m, *space.shape)
         y : None
             Not used.
 
