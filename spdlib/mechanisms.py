@@ -267,6 +267,18 @@ class RiemannianLaplace(Mechanism):
         return cls(query.sensitivity, epsilon, space, domain)
 
     @property
+    def law(self):
+        """What is known of its privacy loss: that of "l2" noise, or no more than its `loss`."""
+        whole = self.domain is None and (self.space is None or self.space.flat)
+        return "l2" if whole else "pure"
+
+    @property
+    def loss(self):
+        """The largest privacy loss, the ε at δ = 0."""
+        times = 1 if self.domain is None else 2
+        return math.nextafter(times * self.sensitivity / self.scale, math.inf)
+
+    @property
     def rate(self):
         return "Δ/ε" if self.domain is None else "2Δ/ε"
 
@@ -401,9 +413,16 @@ class L2Mechanism(Mechanism):
         For a promise or a dimension that the calibration does not know.
     """
 
+    law = "l2"  # what is known of its privacy loss
+
     def __init__(self, sensitivity, epsilon, delta, d):
         self.sensitivity = positive(sensitivity, "sensitivity")
         self.scale, self.d = l2_scale(self.sensitivity, epsilon, delta, d), int(d)
+
+    @property
+    def loss(self):
+        """The largest privacy loss, the ε at δ = 0."""
+        return math.nextafter(self.sensitivity / self.scale, math.inf)
 
     @classmethod
     def of(cls, query, epsilon, delta):

@@ -7,11 +7,13 @@ import numpy as np
 
 from ._checks import choice, number
 from ._estimator import Estimator
+from .accounting import group_label, spending
 from .clipping import ball_radius, project_to_ball, public_center, shrink_to_center
 from .densities import KNormGradient, TruncatedLoss
 from .discrete import DiscreteGaussian
 from .frechet import FrechetMean, RunningMean
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
+from .release import document
 from .spaces import LogEuclidean, TangentSpace
 
 MECHANISMS = {
@@ -95,6 +97,8 @@ class PrivateFrechetMean(Estimator):
         What made it, with the scale of its noise: `mechanism_.sigma` and `.mu`, or `.scale`.
     privacy_ : str
         The promise in words.
+    release_ : Release
+        All of this as a document that may be published: `release_.to_json()`.
 
     Notes
     -----
@@ -152,7 +156,7 @@ class PrivateFrechetMean(Estimator):
             system. It is not kept. "discrete gaussian" takes None only.
         accountant : BudgetAccountant, optional
             What is spent is written down there before a record is looked at, or refused.
-        group : optional
+        group : str or int, optional
             Public label of a group of people, of whom nobody is in another.
 
         Returns
@@ -220,9 +224,10 @@ class PrivateFrechetMean(Estimator):
         return make(query, self.epsilon, self.delta, **self._options(query))
 
     def _release(self, query, mechanism, rng, accountant, group):
-        rng = mechanism._source(rng)
+        rng, group = mechanism._source(rng), group_label(group)
         space, center = query.space, query.center
-        step = mechanism.answer(query, rng)
+        with spending(accountant, mechanism, space.dim, group):
+            step = mechanism.answer(query, rng)
         if self.shrink:
             step = shrink_to_center(step, mechanism.sigma)
         if self.mechanism in ("gaussian", "classical gaussian", "l2") or _harmless(query):
@@ -237,6 +242,7 @@ class PrivateFrechetMean(Estimator):
         if self.mechanism in DENSITIES and not mechanism.is_exact(query):
             self.privacy_ = (f"not proved to be private: a chain has approximated a law that is "
                              f"{self.privacy_}; a chain certifies no δ")
+        self.release_ = document(self, query, mechanism, step, group)
         return self
 
     def _space(self):
