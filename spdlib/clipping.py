@@ -100,7 +100,16 @@ class ClippedSum:
         if self.count + len(X) > self.n:
             raise ValueError(f"X has {len(X)} records after {self.count}; accepted are "
                              f"{self.n} in all")
-        total = np.zeros(self.space.dim)
+        total = sum((steps.sum(axis=0) for _, steps in self.blocks(X, weights)),
+                    np.zeros(self.space.dim))
+        self.total, self.count = self.total + total, self.count + len(X)
+        return self
+
+    def blocks(self, X, weights=None):
+        """Slices of the records `X`, and the clipped steps to them on the grid; nothing is added.
+
+        ValueError for a bad record.
+        """
         for start in range(0, len(X), BLOCK):
             block = slice(start, start + BLOCK)
             try:
@@ -109,9 +118,7 @@ class ClippedSum:
                 steps_to(X, self.space, self.center, self.on_invalid)  # names it by its own index
                 raise
             each = 1.0 if weights is None else weights[block, None]
-            total += clip_to_ball(y, self.radius, self.grid, each).sum(axis=0)
-        self.total, self.count = self.total + total, self.count + len(X)
-        return self
+            yield block, clip_to_ball(y, self.radius, self.grid, each)
 
     def merge(self, other):
         """Itself, with the records of another sum of the same kind."""
