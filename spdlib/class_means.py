@@ -7,7 +7,7 @@ import numpy as np
 from ._checks import choice, generator, unmasked
 from ._estimator import Estimator
 from .clipping import ClippedSum, project_to_ball
-from .frechet import FrechetMean, _is_lazy
+from .frechet import FrechetMean
 from .private_mean import MECHANISMS
 
 LABELS = "private", "public"
@@ -42,9 +42,9 @@ class ClassSums(FrechetMean):
 
     def __init__(self, X, y, classes, center, radius, space=None, on_invalid="raise",
                  labels="private"):
-        if _is_lazy(X):
-            raise ValueError("X is a dask array; accepted are records in memory")
         super().__init__(X, center, radius, space, on_invalid)
+        if not isinstance(self._X, np.ndarray):
+            raise ValueError("X is a dask array; accepted are records in memory")
         if not self.space.flat:
             raise ValueError(f"space is {self.space!r}; accepted are flat spaces, such as its "
                              "TangentSpace at a public centre")
@@ -99,12 +99,21 @@ class ClassSums(FrechetMean):
             return sums.ravel()
         return np.concatenate([sums.ravel(), self.counts * self.unit(grid)])
 
-    def parts(self, answer, grid=None):
-        """The sums, shape `(classes, space.dim)`, and the numbers in an answer to this query."""
-        sums = answer[:len(self.classes) * self.space.dim].reshape(len(self.classes), -1)
+    def means(self, answer, grid=None):
+        """Steps to the means that an answer of shape `(..., dim)` tells of, and the numbers.
+
+        Shapes `(..., classes, space.dim)` and `(..., classes)`. The steps are bare, not projected
+        onto the ball; where a number is below 1 it counts as 1. Of public numbers nothing is told
+        but themselves, and without records the step is 0.
+        """
+        size = len(self.classes) * self.space.dim
+        sums = answer[..., :size].reshape(*answer.shape[:-1], len(self.classes), self.space.dim)
         if self.labels == "public":
-            return sums, self.counts
-        return sums, answer[sums.size:] / self.unit(grid)
+            counts = self.counts
+            sums = sums * (counts > 0)[:, None]
+        else:
+            counts = answer[..., size:] / self.unit(grid)
+        return sums / np.maximum(counts, 1)[..., None], counts
 
     def _sum(self, grid):
         return ClippedSum(self.space, self.center, self.radius, self.n, self.on_invalid, grid)
@@ -219,10 +228,8 @@ class PrivateClassMeans(Estimator):
         make = MECHANISMS[choice(self.mechanism, "mechanism", GAUSSIAN)]
         mechanism, rng = make(query, self.epsilon, self.delta), generator(rng)
         answer = mechanism.answer(query, rng)
-        sums, counts = query.parts(answer, getattr(mechanism, "grid", None))
-        steps = project_to_ball(sums / np.maximum(counts, 1)[:, None], query.radius)
-        if self.labels == "public":
-            steps[counts == 0] = 0
+        steps, counts = query.means(answer, getattr(mechanism, "grid", None))
+        steps = project_to_ball(steps, query.radius)
         space, center = query.space, query.center
         self.means_ = np.stack([
             space.exp(center, space.within_reach(center, step)) for step in steps])

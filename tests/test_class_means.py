@@ -117,13 +117,15 @@ def test_a_record_counts_as_at_most_the_radius_and_as_whole_steps_of_the_grid(ra
         assert Fraction(query.unit(grid)) % Fraction(step) == 0
 
 
-def test_the_answer_is_the_sums_and_the_numbers():
+def test_the_answer_without_noise_is_the_means_and_the_numbers():
     query = ClassSums(RECORDS, LABELS, CLASSES, None, R)
+    wanted = [FrechetMean(RECORDS[LABELS == c], None, R).step for c in CLASSES]
     for grid in (None, 2.0**-20):
-        sums, counts = query.parts(query.total(grid), grid)
-        assert counts.tolist() == [20, 20, 20] == query.counts.tolist()
-        wanted = [20 * FrechetMean(RECORDS[LABELS == c], None, R).step for c in CLASSES]
-        assert sums == pytest.approx(np.array(wanted), abs=1e-4 if grid else 1e-12)
+        for answer in (query.total(grid), np.stack([query.total(grid)] * 4).reshape(2, 2, -1)):
+            steps, counts = query.means(answer, grid)
+            assert (counts == 20).all() and counts.shape == (*answer.shape[:-1], 3)
+            wide = np.broadcast_to(wanted, steps.shape)
+            assert steps == pytest.approx(wide, abs=1e-5 if grid else 1e-13)
 
 
 @pytest.mark.parametrize("k, n", [(2, 1100), (3, 1100), (9, 40)])
