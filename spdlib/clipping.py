@@ -131,7 +131,16 @@ class ClippedSum:
         All of them or, on a ValueError for a bad record or one too many, none.
         """
         self.admit(X)
-        total = np.zeros(self.space.dim)
+        total = sum((steps.sum(axis=0) for _, steps in self.blocks(X, weights)),
+                    np.zeros(self.space.dim))
+        self.total, self.count = self.total + total, self.count + len(X)
+        return self
+
+    def blocks(self, X, weights=None):
+        """Slices of the records `X`, and the clipped steps to them on the grid; nothing is added.
+
+        ValueError for a bad record.
+        """
         for start in range(0, len(X), BLOCK):
             block = slice(start, start + BLOCK)
             try:
@@ -139,9 +148,7 @@ class ClippedSum:
             except ValueError as error:
                 raise renumbered(error, "X", start) from None
             each = 1.0 if weights is None else weights[block, None]
-            total += clip_to_ball(y, self.radius, self.grid, each).sum(axis=0)
-        self.total, self.count = self.total + total, self.count + len(X)
-        return self
+            yield block, clip_to_ball(y, self.radius, self.grid, each)
 
     def admit(self, X):
         """ValueError where these would be more records than there may be."""
