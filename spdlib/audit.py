@@ -72,7 +72,9 @@ def replay(release, studies, seed=0):
 
     Where noise is added to an answer in coordinates, one seed gives it to all data sets alike. So
     the distance is that of the answers, or less where a release is projected, and above 1 (by more
-    than rounding) the sensitivity is wrong. What the noise is worth, a replay does not see.
+    than rounding) the sensitivity is wrong (claim SP-32). What the noise is worth, a replay does
+    not see. It is not for noise drawn on a curved space, for densities, or after `shrink=True`,
+    which keeps the promise but may take releases apart.
 
     Parameters
     ----------

@@ -8,15 +8,16 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from spdlib import PrivateFrechetMean
+from spdlib import PrivateClassMeans, PrivateFrechetMean
 from spdlib.audit import adversaries, audit, replay
 from spdlib.calibration import sigma_analytic
 from spdlib.clipping import project_to_ball
+from spdlib.discrete import DiscreteGaussian
 from spdlib.frechet import FrechetMean, frechet_sensitivity
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from spdlib.private_mean import MECHANISMS
 from spdlib.spaces import AffineInvariant, Euclidean, KendallPlanar, LogEuclidean, Sphere
-from spdlib.spd import distance_logeuclid, invvecd, mean_logeuclid, random_spd, vecd
+from spdlib.spd import distance_logeuclid, invvecd, logm, mean_logeuclid, random_spd, vecd
 
 D, SIZE, SURE = 3, 40_000, 1 - 1e-6
 SHIFT = np.eye(D)[0]
@@ -264,3 +265,44 @@ def test_adversaries_differ_in_one_record_and_leave_the_others_as_they_are():
 def test_bad_input_of_a_replay_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+class Silent(np.random.Generator):
+    """A generator whose normal draws are all 0."""
+
+    def standard_normal(self, size=None):
+        return np.zeros(size)
+
+
+SILENCE = Silent(np.random.PCG64(0))
+
+
+@pytest.mark.parametrize("labels", ["private", "public"])
+def test_the_means_of_classes_move_together_by_their_sensitivity_and_no_further(labels):
+    private = PrivateClassMeans(1.0, 0.1, 1.0, ["a", "b"], on_invalid="center", labels=labels)
+    others = ["a", "b"] * (N // 2)
+
+    def release(study, seed):
+        X, label = study
+        private.fit(X, [label, *others[1:]], rng=SILENCE)
+        sums = vecd(logm(private.means_)) * private.counts_[:, None]
+        return np.append(sums, private.counts_), private.mechanism_.sensitivity
+
+    studies = [(X, label) for X in STUDIES for label in ("a", "b")[:1 + (labels == "private")]]
+    assert 1 - ROUNDING < replay(release, studies) <= 1 + ROUNDING
+
+
+def test_noise_in_integers_is_replayed_with_its_sampler_frozen():
+    private = PrivateFrechetMean(1.0, 1e-6, 1.0, mechanism="discrete gaussian",
+                                 on_invalid="center")
+    noise = np.random.default_rng(6).integers(-2**40, 2**40, 3).tolist()
+
+    def release(X, seed):
+        with patch.object(DiscreteGaussian, "_sampler", lambda _: frozen):
+            private.fit(X)
+        return private.log_mean_, private.mechanism_.sensitivity
+
+    def frozen(counts):
+        return [count + each for count, each in zip(counts, noise, strict=True)]
+
+    assert 1 - ROUNDING < replay(release, STUDIES) <= 1 + ROUNDING
