@@ -6,6 +6,7 @@ import numpy as np
 
 from ._checks import choice, generator, unmasked
 from ._estimator import Estimator
+from .accounting import spending
 from .clipping import ClippedSum, project_to_ball
 from .frechet import FrechetMean
 from .private_mean import MECHANISMS
@@ -227,7 +228,8 @@ class PrivateClassMeans(Estimator):
                           self.on_invalid, self.labels)
         make = MECHANISMS[choice(self.mechanism, "mechanism", GAUSSIAN)]
         mechanism, rng = make(query, self.epsilon, self.delta), generator(rng)
-        answer = mechanism.answer(query, rng)
+        with spending(accountant, mechanism, query.dim, group):
+            answer = mechanism.answer(query, rng)
         steps, counts = query.means(answer, getattr(mechanism, "grid", None))
         steps = project_to_ball(steps, query.radius)
         space, center = query.space, query.center

@@ -24,6 +24,7 @@ from spdlib import (
     invvecd,
     random_spd,
 )
+from spdlib.accounting import BudgetAccountant
 from spdlib.audit import audit
 from spdlib.class_means import ClassSums
 from spdlib.spd import is_spd
@@ -374,3 +375,12 @@ def test_nothing_warns():
         warnings.simplefilter("error")
         for y in (LABELS, list(LABELS), ["a"] * N):
             private().fit(RECORDS, y, rng=0)
+
+
+def test_the_account_keeps_what_all_means_cost_together_and_refuses_the_next():
+    X, y, account = random_spd(20, 2, 1.0, 0), [0, 1] * 10, BudgetAccountant(1.0, 1e-6)
+    private = PrivateClassMeans(0.8, 1e-6, 2.0, [0, 1])
+    private.fit(X, y, accountant=account)
+    assert account.total() == pytest.approx(0.8)
+    with pytest.raises(ValueError, match="accepted are releases that"):
+        private.fit(X, y, accountant=account)
