@@ -11,6 +11,7 @@ import json
 import math
 import platform
 import random
+import sys
 
 import numpy as np
 
@@ -170,9 +171,7 @@ def _public(mechanism):
 
 
 def _versions():
-    import spdlib
-
-    versions = {"spdlib": spdlib.__version__, "python": platform.python_version()}
+    versions = {"spdlib": sys.modules[__package__].__version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:
             versions[name] = importlib.metadata.version(name)
