@@ -497,14 +497,17 @@ class _Round(_Curved):
 
     @property
     def _block(self):
-        return max(2**15 // (self.dim + 1), 1), 1
+        return max(2**17 // (self.dim + 1), 1), 1
 
     def _step(self, M, X):
         M, X = self._inside(*components_first(M, X))
         chord = self._turned(M, X) - M
         drop = rows.inner(chord, chord).real / 2  # 1 - cos of the angle
         W = self._lower(M, chord, -drop)
-        sine = rows.norm(W)
+        square = drop * (2 - drop)  # of the sine
+        if (far := drop > 1 + rows.NEAR).any():  # where that has too few digits
+            square = np.where(far, rows.inner(W, W), square)
+        sine = np.sqrt(square)
         angle = np.arctan2(sine, 1 - drop) / math.sqrt(self._kappa)
         W *= angle / np.where(sine > 0, sine, 1)
         W[0] += np.where(sine > 0, 0, angle)  # at a cut point, some direction
