@@ -1,6 +1,8 @@
 """Class means: what one record moves, with its label or without, and what leaks besides."""
 
 import copy
+import os
+import pathlib
 import pickle
 import warnings
 from fractions import Fraction
@@ -384,3 +386,26 @@ def test_the_account_keeps_what_all_means_cost_together_and_refuses_the_next():
     assert account.total() == pytest.approx(0.8)
     with pytest.raises(ValueError, match="accepted are releases that"):
         private.fit(X, y, accountant=account)
+
+
+@pytest.mark.slow
+def test_gestures_of_real_hands_still_classify_at_a_large_epsilon_and_not_at_a_small_one():
+    path = pathlib.Path(os.environ.get("SPDLIB_DATA", ""), "emg_cov8.npz")
+    if not path.is_file():
+        pytest.skip("SPDLIB_DATA names no folder with emg_cov8.npz")
+    with np.load(path) as file:
+        X, y = file["mats"], file["labels"]
+    center, radius = ball_from_bounds(1 / 12, 128.0**2, 8)
+    test, space, classes = np.arange(len(y)) % 3 == 0, LogEuclidean(8), np.unique(y)
+    x, mine = space.log(center, X[test]), space.log(center, X[~test])
+
+    def accuracy(means):
+        near = ((means**2).sum(axis=1) - 2 * x @ means.T).argmin(axis=1)
+        return 100 * (classes[near] == y[test]).mean()
+
+    without = accuracy(np.stack([mine[y[~test] == c].mean(axis=0) for c in classes]))
+    for labels in ("private", "public"):
+        lost = [without - accuracy(space.log(center, PrivateClassMeans(
+            epsilon, 1e-6, radius, classes, center, labels=labels).fit(
+                X[~test], y[~test], rng=0).means_)) for epsilon in (8, 0.25)]
+        assert lost[0] < 5 < 15 < lost[1]
