@@ -5,12 +5,15 @@ import math
 
 import numpy as np
 
-from ._checks import choice, generator, number
+from ._checks import choice, number
 from ._estimator import Estimator
-from .clipping import ball_radius, project_to_ball, public_center
+from .accounting import group_label, spending
+from .clipping import ball_radius, project_to_ball, public_center, shrink_to_center
 from .densities import KNormGradient, TruncatedLoss
+from .discrete import DiscreteGaussian
 from .frechet import FrechetMean, RunningMean
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
+from .release import document
 from .spaces import LogEuclidean, TangentSpace
 
 MECHANISMS = {
@@ -19,10 +22,12 @@ MECHANISMS = {
     "l2": L2Mechanism.of,
     "laplace": RiemannianLaplace.of,
 }
+EXACT = {"discrete gaussian": DiscreteGaussian.of}  # errs as "gaussian" does
 DENSITIES = {"k-norm gradient": KNormGradient.of, "truncated loss": TruncatedLoss.of}
 OPTIONS = {"laplace": {"domain"}, "k-norm gradient": {"clip", "domain", "approximate"},
            "truncated loss": {"clip", "domain", "approximate"}}
 STATISTICS = "frechet", "tangent"
+NORMAL = "gaussian", "classical gaussian", "discrete gaussian"  # those that can be shrunk
 
 
 class PrivateFrechetMean(Estimator):
@@ -48,8 +53,10 @@ class PrivateFrechetMean(Estimator):
         "gaussian" or "classical gaussian", the tangent Gaussian with its analytic or its classical
         scale, and "l2", the ℓ2 mechanism, are (ε, δ)-DP; on a curved space their noise is added in
         the chart at the centre. "laplace", the Riemannian Laplace, "k-norm gradient" and
-        "truncated loss" are ε-DP. On a flat space, which of the first four errs least depends on
-        the dimension, ε and δ, not on the data.
+        "truncated loss" are ε-DP. Which of the four that add noise errs least on a flat space
+        depends on the dimension, ε and δ, not on the data. "discrete gaussian", on flat spaces and
+        for the tangent mean, errs as "gaussian" does, and its promise holds for the floats that
+        leave: with OpenDP (`spdlib[hardened]`), take it for every release that leaves the house.
     on_invalid : {"raise", "center"}
         What happens to a record that is no point of the space. "raise" refuses the data set, and
         the exception speaks of the data: keep it inside. "center" puts the public centre in its
@@ -71,6 +78,13 @@ class PrivateFrechetMean(Estimator):
     approximate : bool
         Whether Metropolis chains may answer where nothing samples exactly. No promise is proved for
         a chain.
+    shrink : bool
+        Whether a release with Gaussian noise is drawn towards the centre before it is projected
+        (`spdlib.clipping.shrink_to_center`), in a flat space of 3 dimensions or more. That costs no
+        privacy, and the mean squared distance from the mean of the clipped records gets smaller
+        than that of the noise, wherever it lies; much smaller where the noise is as large as the
+        ball. It may get larger than that of the projection alone by up to 8% (1% at d = 45), for a
+        mean near the sphere of a ball that is larger than the noise. `expected_error` knows both.
 
     Attributes
     ----------
@@ -83,6 +97,8 @@ class PrivateFrechetMean(Estimator):
         What made it, with the scale of its noise: `mechanism_.sigma` and `.mu`, or `.scale`.
     privacy_ : str
         The promise in words.
+    release_ : Release
+        All of this as a document that may be published, `release_.to_json()`; none of a chain's.
 
     Notes
     -----
@@ -90,12 +106,14 @@ class PrivateFrechetMean(Estimator):
     returned. Each call of `fit` is a release of its own and costs its own (ε, δ). The estimator
     keeps no generator, and nothing of the data but the release.
 
-    The promise is that of noise in real numbers. The low-order bits of float64 noise can tell two
-    data sets apart (Mironov 2012; Haney et al. 2022): of the answers 0 and 1, released at ε = 1 and
-    δ = 1e-6 with sensitivity 1, the one shows last bits in over 1% of its releases that the other
-    never shows. Round a release before it leaves the house; that is no proof. NumPy's generators
-    are not cryptographic either: who can guess a seed can take the noise away, so give `rng` for
-    experiments only.
+    The promise of all but "discrete gaussian" is that of noise in real numbers. The low-order bits
+    of float64 noise can tell two data sets apart (Mironov 2012; Haney et al. 2022): of the answers
+    0 and 1, released at ε = 1 and δ = 1e-6 with sensitivity 1, the one shows last bits in over 1%
+    of its releases that the other never shows, and rounding such a release is no proof. NumPy's
+    generators are not cryptographic either: who can guess a seed can take the noise away, so give
+    `rng` for experiments only. "discrete gaussian" adds exact noise to exact sums, in integers and
+    from the system's entropy, and takes no `rng` (claim SP-21). How long that takes, what stays in
+    memory and an exception that speaks of a record are outside of any promise.
 
     Examples
     --------
@@ -125,18 +143,20 @@ class PrivateFrechetMean(Estimator):
 
         Parameters
         ----------
-        X : array of shape (n, k, k), or (n, *space.shape)
-            Points of the space.
+        X : array or dask.array of shape (n, k, k), or (n, *space.shape)
+            Points of the space. A dask array (`spdlib[dask]`) is summed on its cluster, each chunk
+            where it is, and the release has the bits that it has here; on flat spaces, and not for
+            "k-norm gradient" and "truncated loss", which ask for each record.
         y : None
             Not used.
         sample_weight : array of shape (n,), optional
             Public weights of the records, at least 0 and not all 0; on flat spaces.
         rng : Generator, int or None
             For experiments: a `numpy.random.Generator` or a seed; None takes fresh entropy from the
-            system. It is not kept.
+            system. It is not kept. "discrete gaussian" takes None only.
         accountant : BudgetAccountant, optional
             What is spent is written down there before a record is looked at, or refused.
-        group : optional
+        group : str or int, optional
             Public label of a group of people, of whom nobody is in another.
 
         Returns
@@ -149,6 +169,8 @@ class PrivateFrechetMean(Estimator):
         ValueError
             For a parameter, a shape or a record that is none, and for what the space cannot keep.
             Then nothing has been drawn, and no attribute of an earlier fit is left.
+        ImportError
+            For "discrete gaussian" without OpenDP, before a record is looked at.
         """
         self._forget()
         query = FrechetMean(X, self.center, self.radius, self._space(), self.on_invalid,
@@ -164,7 +186,7 @@ class PrivateFrechetMean(Estimator):
 
         Parameters
         ----------
-        X : array of shape (m, k, k), or (m, *space.shape)
+        X : array or dask.array of shape (m, k, k), or (m, *space.shape)
         y : None
             Not used.
 
@@ -197,14 +219,17 @@ class PrivateFrechetMean(Estimator):
 
     def _mechanism(self, query):
         """The mechanism for this query. ValueError for parameters that are none."""
-        makers = MECHANISMS | DENSITIES
+        makers = MECHANISMS | EXACT | DENSITIES
         make = makers[choice(self.mechanism, "mechanism", makers)]
         return make(query, self.epsilon, self.delta, **self._options(query))
 
     def _release(self, query, mechanism, rng, accountant, group):
-        rng = generator(rng)
+        rng, group = mechanism._source(rng), group_label(group)
         space, center = query.space, query.center
-        step = mechanism.answer(query, rng)
+        with spending(accountant, mechanism, space.dim, group):
+            step = mechanism.answer(query, rng)
+        if self.shrink:
+            step = shrink_to_center(step, mechanism.sigma)
         if self.mechanism in ("gaussian", "classical gaussian", "l2") or _harmless(query):
             step = project_to_ball(step, query.radius)
         if isinstance(space, LogEuclidean):
@@ -217,6 +242,8 @@ class PrivateFrechetMean(Estimator):
         if self.mechanism in DENSITIES and not mechanism.is_exact(query):
             self.privacy_ = (f"not proved to be private: a chain has approximated a law that is "
                              f"{self.privacy_}; a chain certifies no δ")
+        else:
+            self.release_ = document(self, query, mechanism, step, group)
         return self
 
     def _space(self):
@@ -236,8 +263,15 @@ class PrivateFrechetMean(Estimator):
     def _options(self, query):
         """What the mechanism takes besides its promise; ValueError for what it does not take."""
         given = {"clip": self.clip, "domain": self.domain}
-        if not isinstance(self.approximate, (bool, np.bool_)):
-            raise ValueError(f"approximate is {self.approximate!r}; accepted are True and False")
+        for name in "approximate", "shrink":
+            if not isinstance(value := getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name} is {value!r}; accepted are True and False")
+        if self.shrink and self.mechanism not in NORMAL:
+            raise ValueError(f"shrink is True; accepted is False with {self.mechanism!r}, whose "
+                             "noise is not Gaussian")
+        if self.shrink and not (query.space.flat and query.space.dim >= 3):
+            raise ValueError(f"shrink is True; accepted is False on {query.space!r}, since only in "
+                             "flat spaces of 3 dimensions and more is it known to be better")
         known = OPTIONS.get(self.mechanism, ())
         for name, value in given.items():
             if name not in known and value is not None:

@@ -12,7 +12,7 @@ import pytest
 from spdlib import calibration, spd
 from spdlib.audit import audit
 from spdlib.calibration import sigma_analytic
-from spdlib.clipping import clip_to_ball, project_to_ball
+from spdlib.clipping import clip_to_ball, project_to_ball, shrink_to_center
 from spdlib.descriptors import covariance_descriptors, descriptor_ball, feature_bounds
 from spdlib.frechet import FrechetMean, frechet_sensitivity
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
@@ -81,6 +81,7 @@ NUMBERS = {
     "frechet_sensitivity radius": (lambda v: frechet_sensitivity(3, v), 2.0),
     "clip_to_ball radius": (lambda v: clip_to_ball(np.ones((2, 3)), v), 0.5),
     "project_to_ball radius": (lambda v: project_to_ball(np.ones(3), v), 0.5),
+    "shrink_to_center sigma": (lambda v: shrink_to_center(np.ones(3), v), 0.5),
     "FrechetMean radius": (lambda v: FrechetMean(X, None, v).step, 0.5),
     "PrivateFrechetMean epsilon": (lambda v: fit(epsilon=v), 0.5),
     "PrivateFrechetMean delta": (lambda v: fit(delta=v), 0.125),
@@ -223,6 +224,7 @@ MATRICES = {
     "invvecd": (lambda A: invvecd(A[..., 0, 1:]), "y"),
     "clip_to_ball": (lambda A: clip_to_ball(A[0], 1.0), "y"),
     "project_to_ball": (lambda A: project_to_ball(A, 1.0), "y"),
+    "shrink_to_center": (lambda A: shrink_to_center(A.reshape(len(A), -1), 1.0), "y"),
     "audit": (lambda A: audit(A[:, 0], A[:, 1], 0.1), "releases"),
 }
 every_matrix = pytest.mark.parametrize("argument", MATRICES)

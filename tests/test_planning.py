@@ -22,7 +22,7 @@ from spdlib import (
 from spdlib import printed as paper
 from spdlib.clipping import project_to_ball
 from spdlib.frechet import frechet_sensitivity
-from spdlib.planning import worst_error
+from spdlib.planning import NOISES, worst_error
 from spdlib.private_mean import MECHANISMS
 
 GAUSSIAN, LAPLACE = TangentGaussian(1.0, 1.0, 1e-6), RiemannianLaplace(1.0, 1.0)
@@ -301,7 +301,7 @@ def test_the_plan_is_that_of_the_mechanisms_of_the_query(epsilon):
     k, n, radius, delta = 3, 20, 1.5, 1e-5
     query = FrechetMean(random_spd(n, k, 0.2, 0), None, radius)
     rows = {row.mechanism: row for row in plan(k, n, radius, epsilon, delta)}
-    assert set(MECHANISMS) - set(rows) == ({"classical gaussian"} if epsilon >= 1 else set())
+    assert set(NOISES) - set(rows) == ({"classical gaussian"} if epsilon >= 1 else set())
     for name, row in rows.items():
         promised = 0 if name == "laplace" else delta
         mechanism = MECHANISMS[name](query, epsilon, promised)
@@ -310,17 +310,24 @@ def test_the_plan_is_that_of_the_mechanisms_of_the_query(epsilon):
         assert mechanism.error(6).cdf(row.quantile) == pytest.approx(0.95)
         assert row.centre == expected_error(mechanism, 6, radius)
         assert row.worst == worst_error(mechanism, 6, radius)
+        if isinstance(mechanism, TangentGaussian):
+            assert row.shrunk_centre == expected_error(mechanism, 6, radius, shrink=True)
+            assert row.shrunk_worst == worst_error(mechanism, 6, radius, shrink=True)
+        else:
+            assert (row.shrunk_centre, row.shrunk_worst) == (None, None)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("k, n", [(1, 1), (1, 10**9), (100, 1), (100, 10**6)])
 def test_the_plan_knows_all_sizes_and_numbers(k, n):
     for row in plan(k, n, 2.0, 0.5, 1e-6):
-        assert all(0 < value < math.inf for value in row[2:])
+        shrunk = row[7:]
+        assert (None in shrunk) == (k == 1 or row.mechanism in ("l2", "laplace"))
+        assert all(0 < value < math.inf for value in row[2:] if value is not None)
         assert row.worst <= min(row.bare, 4.0) * (1 + 1e-10)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", NOISES)
 @pytest.mark.parametrize("wanted", [1e9, 3.7, 0.05, 1e-5])
 def test_it_takes_no_fewer_records(mechanism, wanted):
     k, radius, epsilon = 2, 2.0, 0.5
