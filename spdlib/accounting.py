@@ -223,7 +223,7 @@ class Cost(NamedTuple):
     @classmethod
     def of(cls, mechanism, d):
         """That of a mechanism that answers in R^d. ValueError where it does not say."""
-        d = integer(d, "d", 1, 5050)
+        d = integer(d, "d", 1, 5050 if getattr(mechanism, "law", None) == "l2" else math.inf)
         if hasattr(mechanism, "mu"):
             return cls("gaussian", positive(float(mechanism.mu), "mu"))
         if not hasattr(mechanism, "law"):
