@@ -403,9 +403,7 @@ class BudgetAccountant:
 
         ValueError for another document, and where this process has taken it over before.
         """
-        epsilon, delta, token, spent = _read(document)
-        account = cls(epsilon, delta)
-        account._spent.extend(spent)
+        account, token = _read(document)
         with _TAKING:
             if token in _TAKEN:
                 raise ValueError("document has been taken over before; accepted is one that has "
@@ -530,7 +528,7 @@ def _composed(costs):
 
 
 def _read(document):
-    """What the document of an account says. ValueError for one that is none."""
+    """The account of a document, and its token. ValueError for one that is none."""
     try:
         content = json.loads(document)
         if (content["schema"], content["version"]) != (SCHEMA, VERSION):
@@ -539,7 +537,9 @@ def _read(document):
         spent = [Spent(Cost(choice(law, "law", ("gaussian", "l2", "pure")),
                             positive(loss, "loss"), integer(d, "d", law == "l2", 5050)),
                        group_label(group)) for law, loss, d, group in releases]
-        return content["epsilon"], content["delta"], token, spent
+        account = BudgetAccountant(content["epsilon"], content["delta"])
+        account._spent.extend(spent)
+        return account, token
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"document is no account ({error}); accepted is what hand_over has made, "
                          f"version {VERSION} of {SCHEMA!r}") from error

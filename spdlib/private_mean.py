@@ -98,7 +98,7 @@ class PrivateFrechetMean(Estimator):
     privacy_ : str
         The promise in words.
     release_ : Release
-        All of this as a document that may be published: `release_.to_json()`.
+        All of this as a document that may be published, `release_.to_json()`; none of a chain's.
 
     Notes
     -----
@@ -242,7 +242,8 @@ class PrivateFrechetMean(Estimator):
         if self.mechanism in DENSITIES and not mechanism.is_exact(query):
             self.privacy_ = (f"not proved to be private: a chain has approximated a law that is "
                              f"{self.privacy_}; a chain certifies no δ")
-        self.release_ = document(self, query, mechanism, step, group)
+        else:
+            self.release_ = document(self, query, mechanism, step, group)
         return self
 
     def _space(self):

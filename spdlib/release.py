@@ -11,6 +11,7 @@ import json
 import math
 import platform
 import random
+import sys
 
 import numpy as np
 
@@ -145,13 +146,14 @@ FIELDS = tuple(field.name for field in dataclasses.fields(Release))
 
 def document(private, query, mechanism, step, group):
     """The Release of a fitted estimator; of the data it sees the step of the release only."""
-    mu = None if (mu := getattr(mechanism, "mu", None)) is None else float(mu)
+    mu = getattr(mechanism, "mu", None)
+    rho = None if mu is None else getattr(mechanism, "rho", math.nextafter(mu * mu / 2, math.inf))
     return Release(
         mean=_kept(private.mean_), step=_kept(step), center=_kept(query.center),
         log_mean=_kept(private.log_mean_) if hasattr(private, "log_mean_") else None,
         statistic=private.statistic, mechanism=private.mechanism, on_invalid=query.on_invalid,
-        noise=_public(mechanism), epsilon=float(private.epsilon), delta=float(private.delta), mu=mu,
-        rho=None if mu is None else math.nextafter(mu * mu / 2, math.inf),
+        noise=_public(mechanism), epsilon=float(private.epsilon), delta=float(private.delta),
+        mu=mu, rho=rho,
         privacy=private.privacy_, adjacency=ADJACENCY, n=query.n, space=repr(query.space),
         radius=query.radius, shrink=bool(private.shrink),
         largest_share=1 / query.n if query.weights is None else float(
@@ -169,9 +171,7 @@ def _public(mechanism):
 
 
 def _versions():
-    import spdlib
-
-    versions = {"spdlib": spdlib.__version__, "python": platform.python_version()}
+    versions = {"spdlib": sys.modules[__package__].__version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:
             versions[name] = importlib.metadata.version(name)

@@ -500,17 +500,14 @@ class _Round(_Curved):
         return max(2**17 // (self.dim + 1), 1), 1
 
     def _step(self, M, X):
-        M, X = self._inside(*components_first(M, X))
-        chord = self._turned(M, X) - M
+        M, X = rows.ahead(M, X)
+        M, X = self._inside(np.ascontiguousarray(M), X)
+        chord = np.subtract(self._turned(M, X), M, order="C")  # in memory, too, on the way
         drop = rows.inner(chord, chord).real / 2  # 1 - cos of the angle
         W = self._lower(M, chord, -drop)
-        square = drop * (2 - drop)  # of the sine
-        if (far := drop > 1 + rows.NEAR).any():  # where that has too few digits
-            square = np.where(far, rows.inner(W, W), square)
-        sine = np.sqrt(square)
-        angle = np.arctan2(sine, 1 - drop) / math.sqrt(self._kappa)
-        W *= angle / np.where(sine > 0, sine, 1)
-        W[0] += np.where(sine > 0, 0, angle)  # at a cut point, some direction
+        sine = rows.norm(W)
+        W[0] += (sine == 0) & (drop > 1)  # at a cut point, some direction
+        W *= np.arctan2(sine, 1 - drop) / (math.sqrt(self._kappa) * np.where(sine > 0, sine, 1))
         return rows.behind(W)
 
     def _end(self, M, v):

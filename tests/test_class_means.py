@@ -280,6 +280,12 @@ def test_all_classes_are_one_entry_of_an_account_written_before_a_label_is_looke
         private(epsilon=0.1).fit(RECORDS, ["x"] * N, accountant=account)
 
 
+def test_any_number_of_classes_is_one_entry():
+    account, many = BudgetAccountant(1.0, 1e-6), range(800)
+    fit = private(classes=many).fit(RECORDS, range(N), accountant=account)
+    assert fit.means_.shape == (800, K, K) and account.total() == pytest.approx(1.0)
+
+
 def test_disjoint_groups_of_people_spend_side_by_side():
     account = BudgetAccountant(1.0, 1e-6)
     for group in ("here", "there"):
