@@ -2,6 +2,7 @@
 other spaces.
 """
 
+from .class_means import PrivateClassMeans
 from .densities import KNormGradient, TruncatedLoss
 from .frechet import FrechetMean, frechet_mean, frechet_sensitivity
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
@@ -32,8 +33,9 @@ from .spd import (
 __version__ = "0.5.0"
 
 __all__ = ["AffineInvariant", "Euclidean", "FrechetMean", "GeodesicRegression", "KNormGradient",
-           "KendallPlanar", "L2Mechanism", "LogEuclidean", "PrivateFrechetMean",
-           "PrivateGeodesicRegression", "RiemannianLaplace", "Sphere", "TangentGaussian",
-           "TangentSpace", "TruncatedLoss", "ball_from_bounds", "distance_logeuclid",
-           "expected_error", "expm", "frechet_mean", "frechet_sensitivity", "invvecd", "logm",
-           "mean_logeuclid", "plan", "powm", "random_spd", "records_needed", "vecd"]
+           "KendallPlanar", "L2Mechanism", "LogEuclidean", "PrivateClassMeans",
+           "PrivateFrechetMean", "PrivateGeodesicRegression", "RiemannianLaplace", "Sphere",
+           "TangentGaussian", "TangentSpace", "TruncatedLoss", "ball_from_bounds",
+           "distance_logeuclid", "expected_error", "expm", "frechet_mean", "frechet_sensitivity",
+           "invvecd", "logm", "mean_logeuclid", "plan", "powm", "random_spd", "records_needed",
+           "vecd"]

@@ -7,6 +7,7 @@ than this.
 
 import math
 import numbers
+import re
 
 import numpy as np
 
@@ -122,6 +123,11 @@ def complex_array(value, name):
     return A.astype(complex, copy=False)
 
 
+def is_lazy(value):
+    """Whether an array is one of dask, of which nobody asks for all at once."""
+    return type(value).__module__.startswith("dask.array")
+
+
 def first(bad):
     """Index of the first true entry, a tuple of ints."""
     return tuple(int(i) for i in np.unravel_index(np.argmax(bad), bad.shape))
@@ -130,3 +136,9 @@ def first(bad):
 def at(index):
     """The index as it stands behind a name: `[1, 0]`, or nothing for a single value."""
     return f"[{', '.join(map(str, index))}]" if index else ""
+
+
+def renumbered(error, name, start):
+    """The error of a part of `name` that begins at `start`, with the index in the whole."""
+    return ValueError(re.sub(rf"^{name}\[(\d+)", lambda found: f"{name}[{int(found[1]) + start}",
+                             str(error)))

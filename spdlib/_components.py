@@ -8,15 +8,16 @@ SHORT = 16  # an axis along which no loop should run
 NEAR = 0.95  # cosines that have too few digits of their angle
 
 
-def components_first(*arrays):
-    """Arrays with their last axis first, of one rank, so that what follows it broadcasts.
-
-    In memory, too, where that axis is short.
-    """
+def ahead(*arrays):
+    """Arrays with their last axis first, of one rank, so that what follows it broadcasts."""
     rank = max(A.ndim for A in arrays)
     order = rank - 1, *range(rank - 1)  # np.moveaxis takes longer than all else for few vectors
-    moved = (A.reshape((1,) * (rank - A.ndim) + A.shape).transpose(order) for A in arrays)
-    return [np.ascontiguousarray(A) if len(A) < SHORT else A for A in moved]
+    return [A.reshape((1,) * (rank - A.ndim) + A.shape).transpose(order) for A in arrays]
+
+
+def components_first(*arrays):
+    """The same, in memory, too, where that axis is short."""
+    return [np.ascontiguousarray(A) if len(A) < SHORT else A for A in ahead(*arrays)]
 
 
 def components_last(A):
@@ -92,7 +93,7 @@ def centred(X):
 
 def without_mean(X):
     """Centred vectors with a component less, by the reflection of constants to the first axis."""
-    return X[1:] - X[0] / (math.sqrt(len(X)) + 1)
+    return np.subtract(X[1:], X[0] / (math.sqrt(len(X)) + 1), order="C")
 
 
 def with_mean(X):

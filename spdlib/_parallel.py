@@ -59,6 +59,17 @@ def by_blocks(function, arrays, tails, made, size, threads=1):
     return result
 
 
+def whole_items(X, name):
+    """The dask array `X`, each of whose chunks then holds whole items of its first axis.
+
+    ValueError where nobody knows how many items there are.
+    """
+    if any(math.isnan(size) for size in X.shape):
+        raise ValueError(f"{name} has shape {X.shape}; accepted are dask arrays whose sizes are "
+                         f"known, as those of {name}.compute_chunk_sizes() are")
+    return X.rechunk({axis: -1 for axis in range(1, X.ndim)})
+
+
 @contextlib.contextmanager
 def one_blas_thread():
     """Context in which BLAS starts no threads, which would fight with ours; needs threadpoolctl.

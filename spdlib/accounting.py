@@ -13,16 +13,33 @@ From these values Google's dp-accounting makes a pair of discrete laws that is t
 any epsilon (Doroshenko et al. 2022), and convolves the losses. Pairs that dominate two mechanisms
 dominate the two together even where the second query was chosen after the first answer was seen
 (Zhu, Dong and Wang 2022), as long as noise and sensitivity were fixed beforehand.
+
+Of a mechanism that is known to be epsilon-DP, and no more, the delta is at most that of randomized
+response (Kairouz, Oh and Viswanath 2015), whose losses are epsilon and -epsilon.
+
+What is chosen on the way is another matter: an account refuses a release by what was spent before,
+and the scale of a release may have been chosen by what earlier ones have shown. Where all noise is
+Gaussian, a limit on the sum of the mu_i^2 promises no less for that (Smith and Thakurta 2022), and
+where all promises are pure, neither does one on the sum of the epsilon_i (Rogers et al. 2016). For
+mixtures it is not proved.
 """
 
 import collections
+import contextlib
+import fractions
 import functools
+import json
 import math
+import numbers
+import os
+import secrets
+import threading
+from typing import NamedTuple
 
 import numpy as np
 
-from ._checks import EPS, integer, number
-from .calibration import gaussian_delta, gaussian_epsilon
+from ._checks import EPS, choice, integer, number, positive
+from .calibration import gaussian_delta, gaussian_epsilon, gdp_mu, l2_delta, pure_delta
 
 POINTS = 2048  # of the grid of losses of a single release, up to about the largest that matters
 FINEST = 1e-6  # distance of two of them: the least epsilon that a mechanism knows
@@ -32,6 +49,8 @@ TAIL = 1e-13  # probability of losses that count as infinite, in all
 # the way, 1e-15 a time. The rounding grows with the number of releases: where the tests convolve as
 # written it is about 1e-16 a release, hence in proportion more for over a thousand of them.
 ROUNDING = 1e-12
+NEAR = 1e-3  # share by which `remaining` may be below the largest epsilon that would be accepted
+SCHEMA, VERSION = "spdlib.account", 1  # of the document in which an account is handed over
 
 
 class Composition:
@@ -114,26 +133,34 @@ def compose(mechanisms, d):
         raise ValueError(f"mechanisms is {mechanisms!r}; accepted is a sequence of them") from None
     if not mechanisms:
         raise ValueError("mechanisms is []; accepted are one or more of them")
-    for i, mechanism in enumerate(mechanisms):
-        if not callable(getattr(mechanism, "delta", None)):
-            raise ValueError(f"mechanisms[{i}] is {mechanism!r}; accepted are mechanisms, such as "
-                             "the mechanism_ of an estimator")
     try:
         dimensions = np.broadcast_to(d, len(mechanisms)).tolist()
     except ValueError:
         raise ValueError(f"d is {d!r}; accepted are an integer, or one for each of the "
                          f"{len(mechanisms)} mechanisms") from None
-    mus = [mechanism.mu for mechanism in mechanisms if hasattr(mechanism, "mu")]
-    mu = math.hypot(*mus) * (1 + 4 * EPS)  # more promises less
-    curves, times = {}, collections.Counter()
-    for mechanism, dimension in zip(mechanisms, dimensions, strict=True):
+    mus, curves = [], []
+    for i, (mechanism, dimension) in enumerate(zip(mechanisms, dimensions, strict=True)):
         integer(dimension, "d", 1, 5050)
-        if not hasattr(mechanism, "mu"):
-            name = repr(mechanism), dimension
-            curves[name] = functools.partial(mechanism.delta, d=dimension)
-            times[name] += 1
+        if hasattr(mechanism, "mu"):
+            mus.append(mechanism.mu)
+        elif getattr(mechanism, "law", None) == "pure":
+            curves.append((mechanism.loss, functools.partial(pure_delta, mechanism.loss)))
+        elif callable(getattr(mechanism, "delta", None)):
+            curve = functools.partial(mechanism.delta, d=dimension)
+            curves.append(((repr(mechanism), dimension), curve))
+        else:
+            raise ValueError(f"mechanisms[{i}] is {mechanism!r}; accepted are mechanisms, such as "
+                             "the mechanism_ of an estimator")
+    return _joint(mus, curves)
+
+
+def _joint(mus, curves):
+    """The Composition of Gaussian noise, and of δ as functions of ε that have names."""
+    mu = math.hypot(*mus) * (1 + 4 * EPS)  # more promises less
     if not curves:
         return Composition(mu)
+    times = collections.Counter(name for name, _ in curves)
+    curves = dict(curves)
     if mus:
         curves["gaussian"] = functools.partial(gaussian_delta, 1.0, sensitivity=mu)
         times["gaussian"] = 1
@@ -171,3 +198,348 @@ def _end(curve, tail):
     while end < HIGHEST and curve(end) > tail:
         end = min(2 * end, HIGHEST)
     return end
+
+
+class Cost(NamedTuple):
+    """What a release costs: the law of its privacy loss.
+
+    Attributes
+    ----------
+    law : {"gaussian", "l2", "pure"}
+        Gaussian noise of parameter mu, noise of density exp(-‖x‖/s) on R^d, or a mechanism of which
+        no more than the largest loss is known.
+    loss : float
+        mu, or the largest loss.
+    d : int
+        Dimension, for "l2"; else 0.
+    """
+
+    law: str
+    loss: float
+    d: int = 0
+
+    @classmethod
+    def of(cls, mechanism, d):
+        """That of a mechanism that answers in R^d. ValueError where it does not say."""
+        d = integer(d, "d", 1, 5050)
+        if hasattr(mechanism, "mu"):
+            return cls("gaussian", positive(float(mechanism.mu), "mu"))
+        if not hasattr(mechanism, "law"):
+            raise ValueError(f"mechanism is {mechanism!r}; accepted are those of spdlib, such as "
+                             "the mechanism_ of an estimator")
+        return cls(mechanism.law, mechanism.loss, d if mechanism.law == "l2" else 0)
+
+    def delta(self, epsilon):
+        """The δ at which the release is (ε, δ)-DP."""
+        if self.law == "gaussian":
+            return gaussian_delta(1.0, epsilon, self.loss)
+        if self.law == "l2":
+            return l2_delta(1.0, epsilon, self.d, self.loss)
+        return pure_delta(self.loss, epsilon)
+
+
+class Spent(NamedTuple):
+    """A release in an account: what it costs, and whom."""
+
+    cost: Cost
+    group: str | int | None
+
+
+class BudgetAccountant:
+    """One account for all that is released about the same people, at most (ε, δ) together.
+
+    It is an argument of `fit` or `release`: what is to be spent is written down before a record is
+    looked at, or refused, and then nothing was spent. A release that fails on a bad record before
+    its noise is drawn gives back what it had reserved; what ends otherwise, in the middle, is kept
+    as spent. Threads may share the account.
+
+    Whatever is done, one account never becomes two. A copy, a pickle and what a process has by
+    `fork` refuse to spend and to tell; the account moves only in the open, by `hand_over` and
+    `take_over`.
+
+    Neighbours differ in one record, replaced by any other. Groups, named by public labels, are for
+    people of whom nobody is in two: there a record is replaced by another one of its group, so that
+    a person loses what was released about the own group and about all, and no more. The account
+    promises the most that any group loses.
+
+    Scales of noise may be chosen by what earlier releases have shown where all noise is Gaussian,
+    or all promises are pure; for mixtures they have to be settled beforehand, while the queries may
+    be chosen on the way.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget: ε from 1e-6 to 1e3; δ from 1e-300 to 1/2, or 0, with which only pure mechanisms
+        are accepted. Where not all noise is Gaussian, several releases need δ from 1e-10 on, or
+        pure promises whose sum is at most ε.
+
+    Examples
+    --------
+    >>> from spdlib import PrivateFrechetMean, random_spd
+    >>> from spdlib.accounting import BudgetAccountant
+    >>> account = BudgetAccountant(1.0, 1e-6)
+    >>> private = PrivateFrechetMean(epsilon=0.6, delta=1e-6, radius=2.0)
+    >>> private.fit(random_spd(400, 3, 1.0, rng=0), accountant=account).mean_.shape
+    (3, 3)
+    >>> account
+    BudgetAccountant(1.0, 1e-06): 1 release, at most 0.6 spent
+    >>> round(account.remaining(), 3)
+    0.769
+    """
+
+    def __init__(self, epsilon, delta):
+        epsilon = number(epsilon, "epsilon", FINEST, 1e3, "numbers from 1e-6 to 1e3")
+        delta = number(delta, "delta", 1e-300, 0.5, "0 and numbers from 1e-300 to 1/2", also=0)
+        self._open(epsilon, delta, [])
+
+    @property
+    def epsilon(self):
+        """The ε of the budget."""
+        return self._epsilon
+
+    @property
+    def delta(self):
+        """The δ of the budget."""
+        return self._delta
+
+    @contextlib.contextmanager
+    def spending(self, mechanism, d, group=None):
+        """Context in which the mechanism answers once; what that costs is written down on entry.
+
+        On a ValueError, with which mechanisms of this package say that nothing was drawn, it is
+        given back.
+
+        Parameters
+        ----------
+        mechanism : Mechanism
+            One that knows `mu`, or the `law` and the largest `loss`.
+        d : int
+            Dimension of the answer.
+        group : str or int, optional
+            Label of the people whom the answer is about; by default all.
+
+        Raises
+        ------
+        ValueError
+            Where the budget does not hold the release; where the account is closed.
+        """
+        spent = Spent(Cost.of(mechanism, d), group_label(group))
+        with self._held():
+            if not self._fits(spent):
+                raise ValueError(
+                    f"{'' if group is None else f'group {group!r}: '}mechanism is {mechanism!r}; "
+                    f"accepted are releases that ({self.epsilon}, {self.delta}) holds, of which "
+                    f"epsilon {self._total(spent.group):.6g} is spent")
+            self._spent.append(spent)
+        try:
+            yield
+        except ValueError:
+            with self._lock:
+                self._spent.remove(spent)
+            raise
+
+    def total(self):
+        """The ε at which all releases so far are private, with the δ of the budget; rounded up.
+
+        With groups it is the most that any of them has lost.
+        """
+        with self._held():
+            return self._total()
+
+    def remaining(self, delta=None, *, group=None):
+        """The ε at which one more release would be accepted, one of Gaussian noise.
+
+        Parameters
+        ----------
+        delta : float, optional
+            That of this release, by default that of the budget; 0 is a pure one, of any law.
+        group : str or int, optional
+            Label of the people whom the release would be about; by default all.
+
+        Returns
+        -------
+        float
+            A tenth of a per cent below the largest at most; 0.0 where not even 1e-6 is left.
+        """
+        delta = self.delta if delta is None else number(
+            delta, "delta", 1e-300, 0.5, "0 and numbers from 1e-300 to 1/2", also=0)
+        group = group_label(group)
+
+        def fits(epsilon):
+            cost = Cost("gaussian", gdp_mu(epsilon, delta) * (1 + 4 * EPS)) if delta else \
+                Cost("pure", epsilon)
+            return self._fits(Spent(cost, group))
+
+        with self._held():
+            low, high = FINEST, 1e3
+            if not fits(low):
+                return 0.0
+            if fits(self.epsilon):
+                low = self.epsilon
+                high = min(high, low * (1 + NEAR)) if not fits(low * (1 + NEAR)) else high
+            while high > low * (1 + NEAR):
+                middle = math.sqrt(low * high)
+                low, high = (middle, high) if fits(middle) else (low, middle)
+            return low
+
+    def hand_over(self):
+        """The account as a document, JSON; from now on this object refuses to spend.
+
+        What is being released at the moment counts as spent. There is no other way to keep an
+        account from one process to the next. Keep one copy of the document and destroy it when the
+        account has been taken over: who takes over the same document in two processes has two
+        accounts, and nothing here can notice.
+        """
+        with self._held():
+            self._closed = "has been handed over"
+            releases = [[*spent.cost, spent.group] for spent in self._spent]
+            return json.dumps({"schema": SCHEMA, "version": VERSION, "epsilon": self.epsilon,
+                               "delta": self.delta, "token": secrets.token_hex(16),
+                               "releases": releases})
+
+    @classmethod
+    def take_over(cls, document):
+        """The account of which `hand_over` made this document.
+
+        ValueError for another document, and where this process has taken it over before.
+        """
+        account, token = _read(document)
+        with _TAKING:
+            if token in _TAKEN:
+                raise ValueError("document has been taken over before; accepted is one that has "
+                                 "not, of the latest hand_over()")
+            _TAKEN.add(token)
+        return account
+
+    def __repr__(self):
+        name = f"BudgetAccountant({self.epsilon!r}, {self.delta!r})"
+        if why := self._why_closed():
+            return f"{name}: {why}"
+        with self._lock:
+            count, total = len(self._spent), self._total()
+        return f"{name}: {count} release{'s' * (count != 1)}, at most {total:.6g} spent"
+
+    def __getstate__(self):
+        return {"epsilon": self.epsilon, "delta": self.delta}
+
+    def __setstate__(self, state):
+        self._open(state["epsilon"], state["delta"], [])
+        self._closed = "is a copy"
+
+    def _open(self, epsilon, delta, spent):
+        self._epsilon, self._delta, self._spent = epsilon, delta, spent
+        self._lock, self._process, self._closed = threading.Lock(), os.getpid(), None
+
+    def _why_closed(self):
+        """What keeps this object from being the account; None if nothing does."""
+        if self._process != os.getpid():  # by fork; before the lock, which may be held for ever
+            return "is a copy of another process"
+        return self._closed
+
+    @contextlib.contextmanager
+    def _held(self):
+        """The lock of an account that is open. ValueError for one that is not."""
+        if self._process == os.getpid():
+            self._lock.acquire()
+        else:
+            raise self._refusal()
+        try:
+            if self._closed:
+                raise self._refusal()
+            yield
+        finally:
+            self._lock.release()
+
+    def _refusal(self):
+        return ValueError(f"accountant {self._why_closed()}; accepted is the one account, or what "
+                          "BudgetAccountant.take_over makes of a document of its hand_over")
+
+    def _histories(self, group=None, *more):
+        """What the people of each group have lost, or of one, with some more; sorted, once each."""
+        spent = [*self._spent, *more]
+        groups = {s.group for s in spent} if group is None else {group}
+        return {tuple(sorted(s.cost for s in spent if s.group in (None, g))) for g in groups}
+
+    def _fits(self, spent):
+        histories = self._histories(spent.group, spent)
+        return all(_holds(costs, self.epsilon, self.delta) for costs in histories)
+
+    def _total(self, group=None):
+        """The most that a group has lost, or what one has, at the δ of the budget."""
+        return max((_loss(costs, self.epsilon, self.delta) for costs in self._histories(group)),
+                   default=0.0)
+
+
+def spending(accountant, mechanism, d, group=None):
+    """The context of `BudgetAccountant.spending`; without an accountant, one that does nothing."""
+    if accountant is None:
+        return contextlib.nullcontext()
+    if not isinstance(accountant, BudgetAccountant):
+        raise ValueError(f"accountant is {accountant!r}; accepted are a BudgetAccountant and None")
+    return accountant.spending(mechanism, d, group)
+
+
+_TAKEN, _TAKING = set(), threading.Lock()  # tokens of documents, in this process
+
+
+def group_label(group):
+    """A label of a group as a str, an int or None."""
+    if group is None or isinstance(group, str):
+        return group if group is None else str(group)
+    if isinstance(group, numbers.Integral) and not isinstance(group, (bool, np.bool_)):
+        return int(group)
+    raise ValueError(f"group is {group!r}; accepted are a str, an integer, or None for all")
+
+
+def _pure(costs):
+    """The sum of the largest losses, exact; infinite where one has none."""
+    if any(cost.law == "gaussian" for cost in costs):
+        return math.inf
+    return sum(fractions.Fraction(cost.loss) for cost in costs)
+
+
+def _holds(costs, epsilon, delta):
+    """Whether (ε, δ) holds all these costs."""
+    if _pure(costs) <= epsilon:
+        return True
+    if delta == 0:
+        return False
+    if len(costs) == 1:
+        return costs[0].delta(epsilon) <= delta
+    return _composed(costs).delta(epsilon) <= delta
+
+
+def _loss(costs, epsilon, delta):
+    """The ε of these costs at δ, at most the `epsilon` that is known to hold them; rounded up."""
+    if not costs:
+        return 0.0
+    least = min(math.nextafter(_pure(costs), math.inf), epsilon)
+    rough = any(cost.law != "gaussian" for cost in costs)
+    if delta == 0 or rough and delta < 1e-10 * max(1, len(costs) / 1000):
+        return least
+    return min(_composed(costs).epsilon(delta), least)
+
+
+@functools.lru_cache(64)
+def _composed(costs):
+    """The Composition of the costs, a tuple."""
+    mus = [cost.loss for cost in costs if cost.law == "gaussian"]
+    return _joint(mus, [(cost, cost.delta) for cost in costs if cost.law != "gaussian"])
+
+
+def _read(document):
+    """The account of a document, and its token. ValueError for one that is none."""
+    try:
+        content = json.loads(document)
+        if (content["schema"], content["version"]) != (SCHEMA, VERSION):
+            raise ValueError(f"version {content['version']!r} of {content['schema']!r}")
+        token, releases = str(content["token"]), content["releases"]
+        spent = [Spent(Cost(choice(law, "law", ("gaussian", "l2", "pure")),
+                            positive(loss, "loss"), integer(d, "d", law == "l2", 5050)),
+                       group_label(group)) for law, loss, d, group in releases]
+        account = BudgetAccountant(content["epsilon"], content["delta"])
+        account._spent.extend(spent)
+        return account, token
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"document is no account ({error}); accepted is what hand_over has made, "
+                         f"version {VERSION} of {SCHEMA!r}") from error

@@ -1,11 +1,17 @@
-"""Audit of a mechanism as a black box: how large its ε must be, from its releases alone."""
+"""Audits of a mechanism as a black box, which is told no more than whoever runs it is.
+
+`audit` says how large ε must be, from releases alone. `replay` sees no law and needs no counting:
+at equal noise, releases of neighbours differ by what their answers differ by.
+"""
 
 import math
 
 import numpy as np
 from scipy.stats import beta
 
-from ._checks import finite, number
+from ._checks import choice, finite, integer, number, positive
+from .clipping import POLICIES, ball_radius, public_center
+from .spaces import LogEuclidean
 
 THRESHOLDS = 200  # candidates for the event; more of them gain nothing that can be seen
 
@@ -59,6 +65,89 @@ def audit(releases, neighbours, delta, confidence=0.95, score=None):
         return float(_lower_bound(a_second, b_second, best, delta, confidence))
     best = thresholds[below.argmax()]
     return float(_lower_bound(-b_second, -a_second, -best, delta, confidence))
+
+
+def replay(release, studies, seed=0):
+    """The largest distance of two releases at equal noise, in units of the sensitivity told.
+
+    Where noise is added to an answer in coordinates, one seed gives it to all data sets alike. So
+    the distance is that of the answers, or less where a release is projected, and above 1 (by more
+    than rounding) the sensitivity is wrong (claim SP-32). What the noise is worth, a replay does
+    not see. It is not for noise drawn on a curved space, for densities, or after `shrink=True`,
+    which keeps the promise but may take releases apart.
+
+    Parameters
+    ----------
+    release : function from (study, seed) to (array of shape (d,), float)
+        The release, in coordinates in which the noise is added, and the sensitivity that scaled it.
+    studies : iterable of data sets
+        Each a neighbour of all the others, as `adversaries` makes them.
+    seed : int
+
+    Returns
+    -------
+    float
+        Infinity where they are told apart without noise, by another sensitivity or another shape.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two studies, releases that are not finite or no vectors, and a sensitivity
+        that is not positive; what `release` raises is raised.
+    """
+    runs = [release(study, seed) for study in studies]
+    if len(runs) < 2:
+        raise ValueError(f"studies are {len(runs)} in number; accepted are 2 or more")
+    steps = [finite(step, "release") for step, _ in runs]
+    told = {positive(sensitivity, "sensitivity") for _, sensitivity in runs}
+    if any(step.ndim != 1 for step in steps):
+        raise ValueError(f"release has shape {steps[0].shape}; accepted is (d,)")
+    if len(told) > 1 or len({step.shape for step in steps}) > 1:
+        return math.inf
+    apart = max(np.linalg.norm(steps - step, axis=1).max() for step in np.array(steps))
+    return float(apart / told.pop())
+
+
+def adversaries(X, center, radius, space=None, on_invalid="raise", index=0):
+    """Data sets that differ in one record, chosen by an opponent; each a neighbour of all others.
+
+    In the place of that record come the centre, both ends of two diameters of the ball, the same
+    ends far outside it, and a copy of the next record; where `on_invalid` is "center", what is no
+    point of the space as well: zeros, NaN and infinity.
+
+    Parameters
+    ----------
+    X : array of shape (n, k, k), or (n, *space.shape)
+        The records, n ≥ 2.
+    center, radius, space, on_invalid
+        As of `PrivateFrechetMean`.
+    index : int
+        Which record the opponent is.
+
+    Returns
+    -------
+    list of arrays of the shape of X
+
+    Raises
+    ------
+    ValueError
+        For a value outside its range, and where float64 holds no record so far from the centre.
+    """
+    space = space or LogEuclidean(np.shape(X)[-1])
+    center, radius = public_center(center, space), ball_radius(radius)
+    index = integer(index, "index", 0, len(X) - 1)
+    axes = np.eye(space.dim)[[0, -1]]
+    reaches = radius, min(3 * radius, space.injectivity_radius)
+    steps = [sign * reach * axis for reach in reaches for axis in axes for sign in (1, -1)]
+    records = [center, *(space.exp(center, step) for step in steps), X[(index + 1) % len(X)]]
+    if choice(on_invalid, "on_invalid", POLICIES) == "center":
+        records += [np.full(space.shape, value) for value in (0.0, math.nan, math.inf)]
+    studies = []
+    for record in records:
+        study = np.array(X)
+        study[index] = record
+        studies.append(study)
+    return studies
 
 
 def _lower_bound(p, q, t, delta, confidence):

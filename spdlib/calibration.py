@@ -224,6 +224,20 @@ def l2_scale(sensitivity, epsilon, delta, d):
     return _rounded_up(sensitivity, 1 / (epsilon + excess) * (1 + 1e-15))
 
 
+def pure_delta(loss, epsilon):
+    """The largest delta at epsilon of what is loss-DP, in [0, 1], rounded up: no law is looked at.
+
+    It is that of randomized response, (e^loss - e^epsilon) / (1 + e^loss), from which any such
+    mechanism can be made by processing alone (Kairouz, Oh and Viswanath 2015). ValueError for an
+    epsilon neither 0 nor in [1e-6, 1e3], a loss that is not finite and positive.
+    """
+    loss = positive(loss, "loss")
+    epsilon = number(epsilon, "epsilon", 1e-6, 1e3, "0 and numbers from 1e-6 to 1e3", also=0)
+    if loss <= epsilon:
+        return 0.0
+    return min(-math.expm1(epsilon - loss) / (1 + math.exp(-loss)) * (1 + 1e-15), 1.0)
+
+
 def _log_l2_delta(excess, epsilon, d):
     """log delta where sensitivity/s = epsilon + excess, not below the exact value less SLACK."""
     if d == 1:

@@ -67,8 +67,10 @@ def _parser():
                      help="a parameter; values with commas between them make a grid")
     run.add_argument("-o", dest="output", type=pathlib.Path, metavar="OUTDIR",
                      help="keep the executed notebooks and verdicts.csv here")
-    run.add_argument("-j", dest="jobs", type=int, default=os.cpu_count(),
-                     help="runs at a time (default: one a core)")
+    run.add_argument("-j", dest="jobs", type=int, help="runs at a time (default: one a core)")
+    run.add_argument("--scheduler", metavar="ADDRESS",
+                     help="run on the workers of this dask scheduler, who see the book's folder "
+                          "under the same path")
     foresee = commands.add_parser("plan", help="how far a private mean will be from the mean")
     foresee.set_defaults(command=_plan)
     foresee.add_argument("-k", type=int, required=True, help="size of the matrices, up to 100")
@@ -145,7 +147,8 @@ def planned(a):
 
 
 def _run(arguments):
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    needed = [*NEEDED, *(["distributed"] if arguments.scheduler else [])]
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError("spdlib run needs the book's packages: pip install 'spdlib[book]' "
                          f"(missing: {', '.join(missing)})")
@@ -153,8 +156,9 @@ def _run(arguments):
     chapter = find_chapter(book, arguments.chapter)
     with accepting("CHAPTER", arguments.chapter, "a notebook that can be read"):
         grid = read_grid(chapter, arguments.settings)
-    if arguments.jobs < 1:
-        raise UsageError(f"JOBS is {arguments.jobs}; accepted are integers ≥ 1")
+    if arguments.jobs is not None and (arguments.jobs < 1 or arguments.scheduler):
+        raise UsageError(f"JOBS is {arguments.jobs}; accepted are integers ≥ 1, and none with a "
+                         "scheduler, which knows its workers")
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     for point in points:
         message = refusal(chapter, point, book)
@@ -163,11 +167,12 @@ def _run(arguments):
     if output and output.is_relative_to(book):
         raise UsageError(f"OUTDIR is {str(output)!r}; accepted is a folder outside the book "
                          f"{str(book)!r}")
-    if output:
-        with accepting("OUTDIR", output, "a folder that can be written"):
-            output.mkdir(parents=True, exist_ok=True)
-            open(output / "verdicts.csv", "a", encoding="utf-8").close()
-    outcomes = run_points(chapter, book, points, output, arguments.jobs)
+    with workers(arguments.scheduler, min(arguments.jobs or os.cpu_count(), len(points))) as pool:
+        if output:
+            with accepting("OUTDIR", output, "a folder that can be written"):
+                output.mkdir(parents=True, exist_ok=True)
+                open(output / "verdicts.csv", "a", encoding="utf-8").close()
+        outcomes = run_points(chapter, book, points, output, pool)
     table = [["run", *grid, "claim", "stated", "verdict", "message"]]
     for number, point in enumerate(points, 1):
         table += [[number, *point.values(), *row] for row in outcomes[number]]
@@ -184,7 +189,7 @@ def accepting(name, value, accepted):
     try:
         yield
     except (OSError, ValueError) as error:  # of text, JSON and TOML they are ValueErrors
-        reason = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         message = f"{name} is {str(value)!r}; accepted is {accepted}: {reason}"
         raise UsageError(message) from None
 
@@ -284,37 +289,48 @@ def refusal(chapter, parameters, book):
     return None
 
 
-def run_points(chapter, book, points, output, jobs):
-    """Outcomes of the chapter at each point, by the number of the run; a line of progress each."""
-    outcomes, runs = {}, {}
-    pool = ProcessPoolExecutor(min(jobs, len(points)), multiprocessing.get_context("spawn"),
-                               # so that Ctrl-C ends a run at once
-                               signal.signal, (signal.SIGINT, signal.SIG_DFL))
-    try:
-        for number, point in enumerate(points, 1):
-            runs[pool.submit(run_point, chapter, book, point, output, number)] = number
-        for done in as_completed(runs):
-            number = runs[done]
-            outcomes[number] = done.result()
-            settings = "".join(f" {name}={value}" for name, value in points[number - 1].items())
-            good = sum(map(as_stated, outcomes[number]))
-            print(f"{len(outcomes)} of {len(points)} done, run {number}{settings}: "
-                  f"{good} as stated, {len(outcomes[number]) - good} not",
-                  file=sys.stderr, flush=True)
-    finally:
-        pool.shutdown(cancel_futures=True)
-    return outcomes
+@contextlib.contextmanager
+def workers(scheduler, jobs):
+    """An executor: so many processes, or the workers of the dask scheduler at an address."""
+    if scheduler is None:
+        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"),
+                                   # so that Ctrl-C ends a run at once
+                                   signal.signal, (signal.SIGINT, signal.SIG_DFL))
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return
+    from distributed import Client
+
+    with accepting("ADDRESS", scheduler, "that of a dask scheduler which answers"):
+        client = Client(scheduler)
+    with client:  # on leaving it cancels what has not run
+        yield client.get_executor(pure=False)
 
 
-def run_point(chapter, book, point, output, number):
-    """Outcomes of one run of the chapter; the executed notebook is kept in the folder `output`."""
+def run_points(chapter, book, points, output, pool):
+    """Outcomes of the chapter at each point, by the number of the run; a line of progress each.
+
+    The executed notebooks are kept in the folder `output`.
+    """
     import nbformat
 
-    executed = execute(chapter, point, book=book, run_on=True)
-    if output:
-        nbformat.write(executed, output / f"{chapter.stem}.{number}.ipynb")
-    cells = [cell for cell in executed.cells if cell.cell_type == "code"]
-    return [row for cell in cells for row in cell_outcomes(cell)]
+    outcomes, runs = {}, {}
+    for number, point in enumerate(points, 1):
+        runs[pool.submit(execute, chapter, point, book=book, run_on=True)] = number
+    for done in as_completed(runs):
+        number, executed = runs[done], done.result()
+        if output:
+            nbformat.write(executed, output / f"{chapter.stem}.{number}.ipynb")
+        outcomes[number] = [row for cell in executed.cells if cell.cell_type == "code"
+                            for row in cell_outcomes(cell)]
+        settings = "".join(f" {name}={value}" for name, value in points[number - 1].items())
+        good = sum(map(as_stated, outcomes[number]))
+        print(f"{len(outcomes)} of {len(points)} done, run {number}{settings}: "
+              f"{good} as stated, {len(outcomes[number]) - good} not",
+              file=sys.stderr, flush=True)
+    return outcomes
 
 
 def execute(notebook, parameters=None, *, book, env=None, run_on=False, until=None):

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ._checks import EPS, array, complex_array, finite, number, positive
+from ._checks import EPS, array, complex_array, finite, number, positive, renumbered
 from .spaces import KendallPlanar
 
 POLICIES = "raise", "center"
@@ -130,21 +130,31 @@ class ClippedSum:
 
         All of them or, on a ValueError for a bad record or one too many, none.
         """
-        if self.count + len(X) > self.n:
-            raise ValueError(f"X has {len(X)} records after {self.count}; accepted are "
-                             f"{self.n} in all")
-        total = np.zeros(self.space.dim)
+        self.admit(X)
+        total = sum((steps.sum(axis=0) for _, steps in self.blocks(X, weights)),
+                    np.zeros(self.space.dim))
+        self.total, self.count = self.total + total, self.count + len(X)
+        return self
+
+    def blocks(self, X, weights=None):
+        """Slices of the records `X`, and the clipped steps to them on the grid; nothing is added.
+
+        ValueError for a bad record.
+        """
         for start in range(0, len(X), BLOCK):
             block = slice(start, start + BLOCK)
             try:
                 y = steps_to(X[block], self.space, self.center, self.on_invalid)
-            except ValueError:
-                steps_to(X, self.space, self.center, self.on_invalid)  # names it by its own index
-                raise
+            except ValueError as error:
+                raise renumbered(error, "X", start) from None
             each = 1.0 if weights is None else weights[block, None]
-            total += clip_to_ball(y, self.radius, self.grid, each).sum(axis=0)
-        self.total, self.count = self.total + total, self.count + len(X)
-        return self
+            yield block, clip_to_ball(y, self.radius, self.grid, each)
+
+    def admit(self, X):
+        """ValueError where these would be more records than there may be."""
+        if self.count + len(X) > self.n:
+            raise ValueError(f"X has {len(X)} records after {self.count}; accepted are "
+                             f"{self.n} in all")
 
     def merge(self, other):
         """Itself, with the records of another sum of the same kind."""

@@ -28,6 +28,18 @@ class DensityMechanism:
     from it: `_uniform`, `_by_boxes` and `_by_chains`.
     """
 
+    law = "pure"  # nothing is known of its privacy loss but the largest
+    sensitivity = 1.0  # of what stands in the exponent over the scale
+    _source = staticmethod(generator)  # what `rng` stands for
+
+    @property
+    def loss(self):
+        """The largest privacy loss, the ε at δ = 0. ValueError where a chain may answer."""
+        if self.approximate:
+            raise ValueError("approximate is True; accepted is False where a promise is asked for, "
+                             "since none is proved for a chain")
+        return math.nextafter(2 * self.sensitivity / self.scale, math.inf)
+
     def answer(self, query, rng=None, size=None):
         """Private answers to the query, steps from its public centre.
 

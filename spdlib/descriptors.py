@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from ._checks import integer, positive, unmasked
-from ._parallel import CORES, blockwise, one_blas_thread
+from ._checks import integer, is_lazy, positive, renumbered, unmasked
+from ._parallel import CORES, blockwise, one_blas_thread, whole_items
 from .spd import ball_from_bounds
 
 # The printed kernels of Lemma A.6 are products of a smoothing across and a difference along, over a
@@ -19,6 +19,8 @@ from .spd import ball_from_bounds
 SOBEL = (1, 2, 1), (1, 0, -1), 4
 SECOND = (1, 4, 6, 4, 1), (1, 0, -2, 0, 1), 32
 
+ACCEPTED = ("accepted are (n, h, w), (n, h, w, 1) or (n, h, w, 3), h, w >= 1, of uint8 or of "
+            "floats in [0, 1]")
 BLOCK = 2**20  # floats of features held at a time, by all threads: 8 MiB; smaller blocks queue
 
 
@@ -28,13 +30,17 @@ def covariance_descriptors(images, eta=1e-6):
     `images` has shape (n, h, w) or (n, h, w, 1) for grey and (n, h, w, 3) for RGB; its values are
     unsigned 8-bit integers, read as v/255, or floats in [0, 1]. Beside its input and result it
     needs memory for twice the features of one block, which are 8 MiB, or those of one image where
-    that is more.
+    that is more. Of a dask array it is one, too, with the same bits; nothing is computed yet, and
+    what is wrong with an image is said when it is.
 
     The result is exactly symmetric. Its smallest eigenvalue is at least eta but for rounding, which
     is below (h w + 2) 2^-53 trace(R_eta); an eta below that bound promises nothing. Raises
     ValueError for other images and for an eta that is not a finite number > 0.
     """
-    images, eta = _checked_images(images), positive(eta, "eta")
+    eta = positive(eta, "eta")
+    if is_lazy(images):
+        return _lazily(images, eta)
+    images = _checked_images(images)
     n, h, w, channels = images.shape
     k = channels + 8
     R = np.empty((n, k, k))
@@ -78,6 +84,21 @@ def descriptor_ball(channels, eta):
     return ball_from_bounds(eta, a @ a / 4 + eta, len(a))
 
 
+def _lazily(images, eta):
+    images = whole_items(_stack(images), "images")
+    k = images.shape[-1] + 8
+    return images.map_blocks(_part, eta, chunks=(images.chunks[0], (k,), (k,)), drop_axis=3,
+                             meta=np.empty((0, k, k)))
+
+
+def _part(images, eta, block_info):
+    try:
+        return covariance_descriptors(images, eta)
+    except ValueError as error:
+        start = block_info[0]["array-location"][0][0]
+        raise renumbered(error, "images", start) from None
+
+
 def _features(images):
     n, h, w, channels = images.shape
     white = 255 if images.dtype == np.uint8 else 1
@@ -116,25 +137,29 @@ def _covariances(phi):
 
 
 def _checked_images(images):
-    accepted = ("accepted are (n, h, w), (n, h, w, 1) or (n, h, w, 3), h, w >= 1, of uint8 or of "
-                "floats in [0, 1]")
     unmasked(images, "images")
     try:
         images = np.asarray(images)
     except ValueError as error:
-        raise ValueError(f"images is no array ({error}); {accepted}") from error
-    stack = images[..., None] if images.ndim == 3 else images
-    if stack.ndim != 4 or stack.shape[-1] not in (1, 3) or 0 in stack.shape[1:]:
-        raise ValueError(f"images has shape {images.shape}; {accepted}")
+        raise ValueError(f"images is no array ({error}); {ACCEPTED}") from error
+    stack = _stack(images)
     if stack.dtype == np.uint8:
         return stack
-    if not np.issubdtype(stack.dtype, np.floating):
-        raise ValueError(f"images has dtype {stack.dtype}; {accepted}")
     low, high = stack.min(axis=(1, 2, 3)), stack.max(axis=(1, 2, 3))
     bad = ~((low >= 0) & (high <= 1))  # NaN fails every comparison
     if bad.any():
         i = int(bad.argmax())
-        raise ValueError(f"images[{i}] has values from {low[i]} to {high[i]}; {accepted}")
+        raise ValueError(f"images[{i}] has values from {low[i]} to {high[i]}; {ACCEPTED}")
+    return stack
+
+
+def _stack(images):
+    """Images as an array of shape (n, h, w, channels), if shape and type are those of images."""
+    stack = images[..., None] if images.ndim == 3 else images
+    if stack.ndim != 4 or stack.shape[-1] not in (1, 3) or 0 in stack.shape[1:]:
+        raise ValueError(f"images has shape {images.shape}; {ACCEPTED}")
+    if stack.dtype != np.uint8 and not np.issubdtype(stack.dtype, np.floating):
+        raise ValueError(f"images has dtype {stack.dtype}; {ACCEPTED}")
     return stack
 
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from ._checks import EPS, array, choice, finite, integer, number, positive
+from ._checks import EPS, array, choice, finite, integer, is_lazy, number, positive
 from .clipping import (
     POLICIES,
     ClippedSum,
@@ -86,8 +86,7 @@ def frechet_mean(X, space, tolerance=None):
     if X.shape[-len(tail):] != space.shape or X.ndim == len(tail) or X.shape[-1 - len(tail)] == 0:
         raise ValueError(f"X has shape {X.shape}; accepted is (..., n, {shape_of(space)}), n ≥ 1")
     if space.flat:
-        y = space.coordinates(X)
-        return space.point(y.sum(axis=-2) / y.shape[-2])
+        return space.point(space.mean(None, space.coordinates(X)))
     tolerance = positive(1e-10 * _unit_of(space) if tolerance is None else tolerance, "tolerance")
     X = space.points(X, "X")
     M = X[(..., 0, *tail)]
@@ -105,7 +104,7 @@ class FrechetMean:
 
     Parameters
     ----------
-    X : array of shape (n, k, k), or (n, *space.shape)
+    X : array or, on a flat space, dask.array of shape (n, k, k), or (n, *space.shape)
         The records. They are looked at when the mean is asked for, not before. Those outside the
         ball move onto it along the geodesic to the centre; for one at a cut point of the centre it
         is a fixed one.
@@ -145,7 +144,7 @@ class FrechetMean:
 
     def __init__(self, X, center, radius, space=None, on_invalid="raise", weights=None):
         read = array if space is None else numbers_of(space)
-        self._X = X if _is_lazy(X) else read(X, "X")
+        self._X = _records(X, read)
         shape = self._X.shape
         if space is None:
             if len(shape) != 3 or 0 in shape or shape[1] != shape[2]:
@@ -154,6 +153,9 @@ class FrechetMean:
         elif shape[1:] != space.shape or 0 in shape:
             raise ValueError(f"X has shape {shape}; accepted is (n, {shape_of(space)}) with n ≥ 1, "
                              f"points of {space!r}")
+        if is_lazy(self._X) and not space.flat:
+            raise ValueError(f"space is {space!r}; accepted for records that are a dask array are "
+                             "flat spaces, such as its TangentSpace at a public centre")
         self._about(shape[0], center, radius, space, on_invalid)
         self.weights = None if weights is None else public_weights(weights, self.n)
 
@@ -188,6 +190,9 @@ class FrechetMean:
 
         ValueError for a bad record.
         """
+        if not isinstance(self._X, np.ndarray):
+            raise ValueError("the records are a dask array or came in batches; accepted where each "
+                             "of them is asked for is an array in memory, as X.compute() makes")
         y = steps_to(self._X, self.space, self.center, self.on_invalid)
         return clip_to_ball(y, self.radius)
 
@@ -203,10 +208,7 @@ class FrechetMean:
         private. ValueError for a bad record.
         """
         sum = ClippedSum(self.space, self.center, self.radius, self.n, self.on_invalid, grid)
-        if _is_lazy(self._X):
-            from .cluster import add
-            return add(sum, self._X, self.weights).total
-        return sum.add(self._X, self.weights).total
+        return _add(sum, self._X, self.weights).total
 
     @property
     def divisor(self):
@@ -234,7 +236,7 @@ class RunningMean(FrechetMean):
     of the records and their partition do not matter, to the last bit.
     """
 
-    weights = None
+    _X = weights = None
 
     def __init__(self, n, center, radius, space, on_invalid="raise"):
         if not space.flat:
@@ -244,17 +246,17 @@ class RunningMean(FrechetMean):
         self._sum = None
 
     def add(self, X, grid=None):
-        """Itself, with the records `X`, shape `(m, *space.shape)`, m ≥ 0.
+        """Itself, with the records `X`, an array or dask.array of shape `(m, *space.shape)`, m ≥ 0.
 
         The first batch fixes the `grid`, by default the finest. On a ValueError for a bad record or
         one too many, none of the batch is added.
         """
-        X = numbers_of(self.space)(X, "X")
+        X = _records(X, numbers_of(self.space))
         if X.shape[1:] != self.space.shape or X.ndim == 0:
             raise ValueError(f"X has shape {X.shape}; accepted is (m, {shape_of(self.space)}), "
                              f"points of {self.space!r}")
         self._sum = self._sum or self._empty(grid)
-        self._sum.add(X)
+        _add(self._sum, X)
         return self
 
     def total(self, grid=None):
@@ -278,9 +280,20 @@ def public_weights(weights, n):
     return weights / weights.max()
 
 
-def _is_lazy(X):
-    """Whether the records are a dask array, of which nobody asks for all at once."""
-    return type(X).__module__.partition(".")[0] == "dask"
+def _records(X, read):
+    """The records as an array, or, where they are a dask array, as one that can be summed."""
+    if is_lazy(X):
+        from .cluster import records
+        return records(X, read)
+    return read(X, "X")
+
+
+def _add(sum, X, weights=None):
+    """The sum with the records, wherever they are."""
+    if is_lazy(X):
+        from .cluster import add
+        return add(sum, X, weights)
+    return sum.add(X, weights)
 
 
 def _largest_radius(space):

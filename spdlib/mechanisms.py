@@ -5,7 +5,8 @@ Laplace mechanism draws on the space itself.
 
 `rng` is everywhere a `numpy.random.Generator` or a seed; None takes fresh entropy from the system.
 NumPy's generators are not cryptographic, and the low-order bits of float64 noise tell inputs apart
-(Mironov 2012; Haney et al. 2022): the promises below are those of noise in real numbers.
+(Mironov 2012; Haney et al. 2022): the promises below are those of noise in real numbers. That of
+`spdlib.discrete` holds for the floats themselves.
 """
 
 import math
@@ -35,6 +36,8 @@ class Mechanism:
 
     They define `_noise(shape, rng)`, and in R^d `error(d)` and `delta(epsilon, d)`.
     """
+
+    _source = staticmethod(generator)  # what `rng` stands for
 
     def answer(self, query, rng=None, size=None):
         """Private answers to the query, steps from its public centre.
@@ -264,6 +267,18 @@ class RiemannianLaplace(Mechanism):
         return cls(query.sensitivity, epsilon, space, domain)
 
     @property
+    def law(self):
+        """What is known of its privacy loss: that of "l2" noise, or no more than its `loss`."""
+        whole = self.domain is None and (self.space is None or self.space.flat)
+        return "l2" if whole else "pure"
+
+    @property
+    def loss(self):
+        """The largest privacy loss, the ε at δ = 0."""
+        times = 1 if self.domain is None else 2
+        return math.nextafter(times * self.sensitivity / self.scale, math.inf)
+
+    @property
     def rate(self):
         return "Δ/ε" if self.domain is None else "2Δ/ε"
 
@@ -398,9 +413,16 @@ class L2Mechanism(Mechanism):
         For a promise or a dimension that the calibration does not know.
     """
 
+    law = "l2"  # what is known of its privacy loss
+
     def __init__(self, sensitivity, epsilon, delta, d):
         self.sensitivity = positive(sensitivity, "sensitivity")
         self.scale, self.d = l2_scale(self.sensitivity, epsilon, delta, d), int(d)
+
+    @property
+    def loss(self):
+        """The largest privacy loss, the ε at δ = 0."""
+        return math.nextafter(self.sensitivity / self.scale, math.inf)
 
     @classmethod
     def of(cls, query, epsilon, delta):

@@ -5,12 +5,15 @@ import math
 
 import numpy as np
 
-from ._checks import choice, generator, number
+from ._checks import choice, number
 from ._estimator import Estimator
+from .accounting import group_label, spending
 from .clipping import ball_radius, project_to_ball, public_center, shrink_to_center
 from .densities import KNormGradient, TruncatedLoss
+from .discrete import DiscreteGaussian
 from .frechet import FrechetMean, RunningMean
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
+from .release import document
 from .spaces import LogEuclidean, TangentSpace
 
 MECHANISMS = {
@@ -19,6 +22,7 @@ MECHANISMS = {
     "l2": L2Mechanism.of,
     "laplace": RiemannianLaplace.of,
 }
+EXACT = {"discrete gaussian": DiscreteGaussian.of}  # errs as "gaussian" does
 DENSITIES = {"k-norm gradient": KNormGradient.of, "truncated loss": TruncatedLoss.of}
 OPTIONS = {"laplace": {"domain"}, "k-norm gradient": {"clip", "domain", "approximate"},
            "truncated loss": {"clip", "domain", "approximate"}}
@@ -49,8 +53,10 @@ class PrivateFrechetMean(Estimator):
         "gaussian" or "classical gaussian", the tangent Gaussian with its analytic or its classical
         scale, and "l2", the ℓ2 mechanism, are (ε, δ)-DP; on a curved space their noise is added in
         the chart at the centre. "laplace", the Riemannian Laplace, "k-norm gradient" and
-        "truncated loss" are ε-DP. On a flat space, which of the first four errs least depends on
-        the dimension, ε and δ, not on the data.
+        "truncated loss" are ε-DP. Which of the four that add noise errs least on a flat space
+        depends on the dimension, ε and δ, not on the data. "discrete gaussian", on flat spaces and
+        for the tangent mean, errs as "gaussian" does, and its promise holds for the floats that
+        leave: with OpenDP (`spdlib[hardened]`), take it for every release that leaves the house.
     on_invalid : {"raise", "center"}
         What happens to a record that is no point of the space. "raise" refuses the data set, and
         the exception speaks of the data: keep it inside. "center" puts the public centre in its
@@ -91,6 +97,8 @@ class PrivateFrechetMean(Estimator):
         What made it, with the scale of its noise: `mechanism_.sigma` and `.mu`, or `.scale`.
     privacy_ : str
         The promise in words.
+    release_ : Release
+        All of this as a document that may be published, `release_.to_json()`; none of a chain's.
 
     Notes
     -----
@@ -98,12 +106,14 @@ class PrivateFrechetMean(Estimator):
     returned. Each call of `fit` is a release of its own and costs its own (ε, δ). The estimator
     keeps no generator, and nothing of the data but the release.
 
-    The promise is that of noise in real numbers. The low-order bits of float64 noise can tell two
-    data sets apart (Mironov 2012; Haney et al. 2022): of the answers 0 and 1, released at ε = 1 and
-    δ = 1e-6 with sensitivity 1, the one shows last bits in over 1% of its releases that the other
-    never shows. Round a release before it leaves the house; that is no proof. NumPy's generators
-    are not cryptographic either: who can guess a seed can take the noise away, so give `rng` for
-    experiments only.
+    The promise of all but "discrete gaussian" is that of noise in real numbers. The low-order bits
+    of float64 noise can tell two data sets apart (Mironov 2012; Haney et al. 2022): of the answers
+    0 and 1, released at ε = 1 and δ = 1e-6 with sensitivity 1, the one shows last bits in over 1%
+    of its releases that the other never shows, and rounding such a release is no proof. NumPy's
+    generators are not cryptographic either: who can guess a seed can take the noise away, so give
+    `rng` for experiments only. "discrete gaussian" adds exact noise to exact sums, in integers and
+    from the system's entropy, and takes no `rng` (claim SP-21). How long that takes, what stays in
+    memory and an exception that speaks of a record are outside of any promise.
 
     Examples
     --------
@@ -133,18 +143,20 @@ class PrivateFrechetMean(Estimator):
 
         Parameters
         ----------
-        X : array of shape (n, k, k), or (n, *space.shape)
-            Points of the space.
+        X : array or dask.array of shape (n, k, k), or (n, *space.shape)
+            Points of the space. A dask array (`spdlib[dask]`) is summed on its cluster, each chunk
+            where it is, and the release has the bits that it has here; on flat spaces, and not for
+            "k-norm gradient" and "truncated loss", which ask for each record.
         y : None
             Not used.
         sample_weight : array of shape (n,), optional
             Public weights of the records, at least 0 and not all 0; on flat spaces.
         rng : Generator, int or None
             For experiments: a `numpy.random.Generator` or a seed; None takes fresh entropy from the
-            system. It is not kept.
+            system. It is not kept. "discrete gaussian" takes None only.
         accountant : BudgetAccountant, optional
             What is spent is written down there before a record is looked at, or refused.
-        group : optional
+        group : str or int, optional
             Public label of a group of people, of whom nobody is in another.
 
         Returns
@@ -157,6 +169,8 @@ class PrivateFrechetMean(Estimator):
         ValueError
             For a parameter, a shape or a record that is none, and for what the space cannot keep.
             Then nothing has been drawn, and no attribute of an earlier fit is left.
+        ImportError
+            For "discrete gaussian" without OpenDP, before a record is looked at.
         """
         self._forget()
         query = FrechetMean(X, self.center, self.radius, self._space(), self.on_invalid,
@@ -172,7 +186,7 @@ class PrivateFrechetMean(Estimator):
 
         Parameters
         ----------
-        X : array of shape (m, k, k), or (m, *space.shape)
+        X : array or dask.array of shape (m, k, k), or (m, *space.shape)
         y : None
             Not used.
 
@@ -205,14 +219,15 @@ class PrivateFrechetMean(Estimator):
 
     def _mechanism(self, query):
         """The mechanism for this query. ValueError for parameters that are none."""
-        makers = MECHANISMS | DENSITIES
+        makers = MECHANISMS | EXACT | DENSITIES
         make = makers[choice(self.mechanism, "mechanism", makers)]
         return make(query, self.epsilon, self.delta, **self._options(query))
 
     def _release(self, query, mechanism, rng, accountant, group):
-        rng = generator(rng)
+        rng, group = mechanism._source(rng), group_label(group)
         space, center = query.space, query.center
-        step = mechanism.answer(query, rng)
+        with spending(accountant, mechanism, space.dim, group):
+            step = mechanism.answer(query, rng)
         if self.shrink:
             step = shrink_to_center(step, mechanism.sigma)
         if self.mechanism in ("gaussian", "classical gaussian", "l2") or _harmless(query):
@@ -227,6 +242,8 @@ class PrivateFrechetMean(Estimator):
         if self.mechanism in DENSITIES and not mechanism.is_exact(query):
             self.privacy_ = (f"not proved to be private: a chain has approximated a law that is "
                              f"{self.privacy_}; a chain certifies no δ")
+        else:
+            self.release_ = document(self, query, mechanism, step, group)
         return self
 
     def _space(self):

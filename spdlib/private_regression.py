@@ -7,6 +7,7 @@ import numpy as np
 
 from ._checks import choice, finite, generator, integer, number
 from ._estimator import Estimator
+from .accounting import spending
 from .calibration import sigma_analytic
 from .clipping import clip_to_ball, project_to_ball, public_center
 from .curve_densities import CurveKNormGradient, CurveQuery, TruncatedCurveLoss
@@ -310,7 +311,7 @@ class PrivateGeodesicRegression(Estimator):
         self.center, self.x_range, self.clip, self.space = center, x_range, clip, space
         self.mechanism, self.on_invalid, self.approximate = mechanism, on_invalid, approximate
 
-    def fit(self, x, Y, *, rng=None):
+    def fit(self, x, Y, *, rng=None, accountant=None, group=None):
         """Release the curve through the records.
 
         Parameters
@@ -322,6 +323,10 @@ class PrivateGeodesicRegression(Estimator):
         rng : Generator, int or None
             For experiments: a `numpy.random.Generator` or a seed; None takes fresh entropy from the
             system. It is not kept.
+        accountant : BudgetAccountant, optional
+            What is spent is written down there before a record is looked at, or refused.
+        group : str or int, optional
+            Public label of a group of people, of whom nobody is in another.
 
         Returns
         -------
@@ -337,8 +342,9 @@ class PrivateGeodesicRegression(Estimator):
         self._forget()
         rng, query = generator(rng), self._query(x, Y)
         mechanism = self._mechanism(query)
-        u = mechanism.answer(query, rng)
         space, center, dim = query.space, query.center, query.space.dim
+        with spending(accountant, mechanism, 2 * dim, group):
+            u = mechanism.answer(query, rng)
         step = space.within_reach(center, u[:dim])
         low, high = query.x_range
         self.point_ = space.exp(center, step)

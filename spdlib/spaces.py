@@ -497,17 +497,17 @@ class _Round(_Curved):
 
     @property
     def _block(self):
-        return max(2**15 // (self.dim + 1), 1), 1
+        return max(2**17 // (self.dim + 1), 1), 1
 
     def _step(self, M, X):
-        M, X = self._inside(*components_first(M, X))
-        chord = self._turned(M, X) - M
+        M, X = rows.ahead(M, X)
+        M, X = self._inside(np.ascontiguousarray(M), X)
+        chord = np.subtract(self._turned(M, X), M, order="C")  # in memory, too, on the way
         drop = rows.inner(chord, chord).real / 2  # 1 - cos of the angle
         W = self._lower(M, chord, -drop)
         sine = rows.norm(W)
-        angle = np.arctan2(sine, 1 - drop) / math.sqrt(self._kappa)
-        W *= angle / np.where(sine > 0, sine, 1)
-        W[0] += np.where(sine > 0, 0, angle)  # at a cut point, some direction
+        W[0] += (sine == 0) & (drop > 1)  # at a cut point, some direction
+        W *= np.arctan2(sine, 1 - drop) / (math.sqrt(self._kappa) * np.where(sine > 0, sine, 1))
         return rows.behind(W)
 
     def _end(self, M, v):

@@ -37,7 +37,7 @@ SYMMETRY = 1e-10
 LARGEST = HUGE / 4  # entry of matrices whose coordinates have differences in float64
 LOG_MAX = math.log(HUGE)
 LOG_MIN = math.log(np.finfo(float).tiny)
-MANY = 512  # so many small matrices are decomposed faster all at once than one by one
+FEW = 10  # so many small matrices are rotated faster in arrays than one by one, in Python's floats
 WIDE = 1e-6  # ratio of eigenvalues below which the smaller of them lose digits
 FAINT = 1e-100  # an eigenvalue whose square may underflow
 DIVIDES = 26  # the size from which LAPACK divides and conquers, on threads of BLAS
@@ -240,7 +240,7 @@ def is_spd(X):
 def positive_definite(X, name):
     """`X` as float64 SPD matrices, for who does not need their logarithm; ValueError as of `logm`.
 
-    A determinant that is large beside the trace tells at once; else all matrices are decomposed, as
+    A determinant that is large beside the trace tells at once; else a matrix is decomposed, as
     `is_spd` does, so that the two agree.
     """
     X = array(X, name)
@@ -250,8 +250,9 @@ def positive_definite(X, name):
         trace = np.einsum("...ii->...", A)
     unsure = ~((_least_eigenvalue(A, trace) > max(1e-10, 4 * k * eps) * trace) & (trace > 0))
     if unsure.any():
-        _, low, high = _spectral(np.log, A)  # of all: how one rounds may depend on their number
-        _check_positive(np.where(unsure, low, 1), np.where(unsure, high, 1), k, name, eps)
+        low, high = np.ones(unsure.shape), np.ones(unsure.shape)
+        _, low[unsure], high[unsure] = _spectral(np.log, A[unsure])
+        _check_positive(low, high, k, name, eps)
     return A
 
 
@@ -458,7 +459,7 @@ def eigenvalues(A):
         return np.stack([low, high], axis=-1)
     if k == 3:
         return _eigh(A.reshape(-1, 3, 3))[0].reshape(A.shape[:-1])
-    with _calm_blas(A[..., 0, 0].size, k):
+    with _calm_blas(k):
         return np.linalg.eigvalsh(A)
 
 
@@ -647,19 +648,18 @@ def _spectral(function, A):
             result[block] = _compose(function(eigenvalues), V)
 
     size, threads = blocks(k)
-    with _calm_blas(len(A), k):
+    with _calm_blas(k):
         blockwise(compute, len(A), size, threads)
     return result.reshape(batch + (k, k)), low.reshape(batch), high.reshape(batch)
 
 
-def _calm_blas(n, k):
-    """Context in which BLAS starts no threads where they cost time.
+def _calm_blas(k):
+    """Context in which BLAS starts no threads.
 
-    Once awake, even for one small matrix, they go on spinning and slow the call that comes next.
-    On a single matrix of size 256 or more they are worth it.
+    Once awake, even for one small matrix, they go on spinning and slow the call that comes next;
+    and of large matrices their number changes the last bits.
     """
-    costly = k >= DIVIDES and (n > 1 or k < 256)
-    return one_blas_thread() if costly else contextlib.nullcontext()
+    return one_blas_thread() if k >= DIVIDES else contextlib.nullcontext()
 
 
 def blocks(k):
@@ -671,8 +671,11 @@ def blocks(k):
 
 
 def _eigh(A):
-    """Eigenvalues, in any order, and eigenvectors of a block; all decompositions are made here."""
-    return _jacobi(A) if A.shape[-1] in (2, 3) and len(A) >= MANY else _lapack(A)
+    """Eigenvalues, in any order, and eigenvectors of a block; all decompositions are made here.
+
+    A matrix has the same bits alone and in any batch.
+    """
+    return _jacobi(A) if A.shape[-1] in (2, 3) else _lapack(A)
 
 
 def _lapack(A):
@@ -690,43 +693,46 @@ def _lapack(A):
         return np.concatenate(eigenvalues), np.concatenate(V)
 
 
-@np.errstate(all="ignore")  # a rotation by no angle may divide by 0
+@np.errstate(all="ignore")  # what overflows is refused by the caller
 def _jacobi(A):
-    """Eigenvalues and eigenvectors of many 2×2 or 3×3 matrices, by Jacobi rotations of all at once.
+    """Eigenvalues and eigenvectors of 2×2 or 3×3 matrices, by Jacobi rotations.
 
-    Arrays are stored entry by entry, so that the loops run over the matrices. What four sweeps
-    leave, `eigh` does.
+    Many are turned at once, in arrays stored entry by entry, so that the loops run over the
+    matrices. Every operation rounds correctly, so that makes no difference to a matrix. What four
+    sweeps leave, `eigh` does.
     """
-    k = A.shape[-1]
-    a = np.array(np.moveaxis(A, 0, -1), order="C")
-    V = np.zeros_like(a)  # V[p] holds the eigenvectors p
-    V[range(k), range(k)] = 1
-    for p, q in [(0, 1)] if k == 2 else 4 * [(0, 1), (0, 2), (1, 2)]:
-        cotangent = (a[q, q] / 2 - a[p, p] / 2) / a[p, q]  # of twice the angle; infinite: no turn
-        t = np.copysign(1 / (np.abs(cotangent) + np.sqrt(1 + cotangent**2)), cotangent)
-        t[a[p, q] == 0] = 0
-        c = 1 / np.sqrt(1 + t**2)
-        s = c * t
-        a[p, p] -= t * a[p, q]
-        a[q, q] += t * a[p, q]
-        a[p, q] = 0
-        for r in {0, 1, 2}.difference([p, q]) if k == 3 else ():
-            _turn(a[min(p, r), max(p, r)], a[min(q, r), max(q, r)], c, s)
-        _turn(V[p], V[q], c, s)
-    eigenvalues, V = a[range(k), range(k)].T, V.transpose(2, 1, 0)
-    rest = np.abs(a[np.triu_indices(k, 1)]).max(axis=0) > EPS * np.abs(eigenvalues).min(axis=1)
+    if 0 < len(A) < FEW:
+        found = [_rotate(one, math.sqrt, math.copysign) for one in A.tolist()]
+        eigenvalues, V, left = map(np.array, zip(*found, strict=True))
+    else:
+        found = _rotate(np.array(np.moveaxis(A, 0, -1), order="C"), np.sqrt, np.copysign)
+        eigenvalues, V, left = (np.moveaxis(np.array(part), -1, 0) for part in found)
+    V, rest = V.swapaxes(1, 2), left > EPS * np.abs(eigenvalues).min(axis=1)
     if rest.any():
         eigenvalues[rest], V[rest] = _lapack(A[rest])
     return eigenvalues, V
 
 
-def _turn(x, y, c, s):
-    """Turn the pairs (x, y) in place: to c x - s y and s x + c y."""
-    turned = s * x
-    x *= c
-    x -= s * y
-    y *= c
-    y += turned
+def _rotate(a, sqrt, copysign):
+    """Diagonal, rotation and largest other entry that rotations leave; entries may be arrays."""
+    k, a = len(a), list(map(list, a))
+    V = [[float(i == j) for j in range(k)] for i in range(k)]  # V[p] holds the eigenvectors p
+    for p, q in [(0, 1)] if k == 2 else 4 * [(0, 1), (0, 2), (1, 2)]:
+        none = a[p][q] == 0
+        cotangent = (a[q][q] / 2 - a[p][p] / 2) / (a[p][q] + none)  # of twice the angle
+        t = (1 - none) / (abs(cotangent) + sqrt(1 + cotangent * cotangent))
+        t = copysign(t, cotangent) + 0.0  # not -0
+        c = 1 / sqrt(1 + t * t)
+        s, shift = c * t, t * a[p][q]
+        a[p][p], a[q][q], a[p][q] = a[p][p] - shift, a[q][q] + shift, 0.0
+        if k == 3:
+            r = 3 - p - q
+            (i, j), (m, n) = sorted([p, r]), sorted([q, r])
+            a[i][j], a[m][n] = c * a[i][j] - s * a[m][n], s * a[i][j] + c * a[m][n]
+        for r, (x, y) in enumerate(zip(V[p], V[q], strict=True)):
+            V[p][r], V[q][r] = c * x - s * y, s * x + c * y
+    left = 0 * c if k == 2 else abs(a[0][1]) + abs(a[0][2])  # the last pair is at 0
+    return [a[p][p] for p in range(k)], V, left
 
 
 def _compose(eigenvalues, V):

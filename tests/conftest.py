@@ -43,6 +43,15 @@ def run_chapter():
 
 
 @pytest.fixture(scope="session")
+def cluster():
+    """A cluster of two processes on this machine."""
+    distributed = pytest.importorskip("distributed", reason="dask is not installed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1",
+                                  dashboard_address=None, silence_logs="ERROR") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
 def browser():
     """A browser that is cut off from all other hosts; one serves all tests of a worker."""
     reason = "Playwright is not installed"

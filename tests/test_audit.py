@@ -1,14 +1,23 @@
-"""The audit stays below what is promised, shows broken mechanisms, and is as sure as it says."""
+"""Both auditors pass what is sound and show what is broken; the bounds are as sure as they say."""
 
+import contextlib
+import functools
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
-from spdlib.audit import audit
+from spdlib import PrivateClassMeans, PrivateFrechetMean
+from spdlib.audit import adversaries, audit, replay
+from spdlib.calibration import sigma_analytic
+from spdlib.clipping import project_to_ball
+from spdlib.discrete import DiscreteGaussian
+from spdlib.frechet import FrechetMean, frechet_sensitivity
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
-from spdlib.spaces import Euclidean
-from spdlib.spd import invvecd, vecd
+from spdlib.private_mean import MECHANISMS
+from spdlib.spaces import AffineInvariant, Euclidean, KendallPlanar, LogEuclidean, Sphere
+from spdlib.spd import distance_logeuclid, invvecd, logm, mean_logeuclid, random_spd, vecd
 
 D, SIZE, SURE = 3, 40_000, 1 - 1e-6
 SHIFT = np.eye(D)[0]
@@ -80,3 +89,220 @@ def test_bad_input_is_named(arguments, message):
     good = {"releases": np.zeros((8, 2)), "neighbours": np.zeros((8, 2)), "delta": 0.1}
     with pytest.raises(ValueError, match=message):
         audit(**good | arguments)
+
+
+N = 20
+WEIGHTS = np.array([4.0] + (N - 1) * [1.0])
+RECORDS = random_spd(N, 2, 0.5, 0)
+STUDIES = adversaries(RECORDS, None, 1.0, on_invalid="center")
+ROUNDING = 1e-9
+
+
+def released(X, rng, size=None, mechanism="gaussian", delta=0.1, center=None, radius=1.0,
+             weights=None):
+    """What `fit` releases, many times where `size` asks for it, and the sensitivity it was told."""
+    query = FrechetMean(X, center, radius, None, "center", weights)
+    noise = MECHANISMS[mechanism](query, 1.0, delta)
+    steps = project_to_ball(noise.answer(query, rng, size), radius)
+    return query.space.coordinates(query.center) + steps, noise.sensitivity
+
+
+def valid(X):
+    return X[LogEuclidean(2).contains(X)]
+
+
+def own_radius(X, rng, size=None):
+    return released(X, rng, size, radius=distance_logeuclid(valid(X), np.eye(2)).max())
+
+
+def own_center(X, rng, size=None):
+    return released(X, rng, size, center=mean_logeuclid(valid(X)))
+
+
+def dropped(X, rng, size=None):
+    return released(valid(X), rng, size)
+
+
+def batches(X, rng):
+    private = PrivateFrechetMean(1.0, 0.1, 1.0, on_invalid="center", n=N)
+    for part in np.array_split(X, 3):
+        private.partial_fit(part)
+    private.release(rng=rng)
+    return private.log_mean_, private.mechanism_.sensitivity
+
+
+weighted = functools.partial(released, weights=WEIGHTS)
+SOUND = {
+    "gaussian": released,
+    "classical gaussian": lambda X, rng: fitted(X, rng, 0.9, 1e-6, "classical gaussian"),
+    "gaussian, fit": lambda X, rng: fitted(X, rng, 1.0, 1e-6, "gaussian"),
+    "l2": functools.partial(released, mechanism="l2"),
+    "laplace": functools.partial(released, mechanism="laplace", delta=0),
+    "weights": weighted,
+    "batches": batches,
+}
+
+
+def fitted(X, rng, epsilon, delta, mechanism):
+    private = PrivateFrechetMean(epsilon, delta, 1.0, mechanism=mechanism, on_invalid="center")
+    private.fit(X, rng=rng)
+    return private.log_mean_, private.mechanism_.sensitivity
+
+
+def without_weights(n, radius, space=None, tolerance=0, weights=None):
+    return frechet_sensitivity(n, radius, space, tolerance)
+
+
+def half_sigma(*promise):
+    return sigma_analytic(*promise) / 2
+
+
+def not_clipped(y, radius, grid=None, weights=1.0):
+    return y * weights
+
+
+BROKEN = {  # program, fault, the auditors that see it
+    "no clipping": (released, ("spdlib.clipping.clip_to_ball", not_clipped), "both"),
+    "weights forgotten": (weighted, ("spdlib.frechet.frechet_sensitivity", without_weights),
+                          "both"),
+    "radius read off": (own_radius, None, "both"),
+    "σ/2": (released, ("spdlib.mechanisms.SIGMA", {"analytic": half_sigma}), "audit"),
+    "mean over n - 1": (released, ("spdlib.private_mean.FrechetMean.divisor", N - 1), "replay"),
+    "centre read off": (own_center, None, "replay"),
+    "bad record dropped": (dropped, None, "replay"),
+}
+
+
+def faulty(fault):
+    """The module with one name changed, if there is a fault."""
+    if fault is None:
+        return contextlib.nullcontext()
+    return (patch.dict if isinstance(fault[1], dict) else patch)(*fault)
+
+
+def verdicts(program, fault=None, delta=0.1):
+    """Whether the audit and the replay refuse the program, each by itself."""
+    with faulty(fault):
+        moved = replay(program, STUDIES)
+        rng = np.random.default_rng(4)
+        shown = [audit(*(program(STUDIES[i], rng, 20_000)[0] for i in pair), delta, SURE)
+                 for pair in [(1, 2), (5, 6), (0, 5)]]
+    return max(shown) > 1, moved > 1 + ROUNDING
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_at_equal_noise_an_opponent_moves_a_release_by_the_sensitivity_and_no_further(name):
+    assert 1 - ROUNDING < replay(SOUND[name], STUDIES) <= 1 + ROUNDING
+
+
+QUADRANGLE = np.array([0.5, 0.5j, -0.5, -0.5j])
+
+
+@pytest.mark.parametrize("statistic", ["frechet", "tangent"])
+@pytest.mark.parametrize("space, center, radius", [
+    (Sphere(2), np.eye(3)[2], 0.5), (AffineInvariant(2), np.eye(2), 1.0),
+    (KendallPlanar(4), QUADRANGLE, 0.3),
+], ids=["sphere", "affine-invariant", "shapes"])
+def test_on_a_curved_space_no_further_in_the_chart_at_the_centre(space, center, radius, statistic):
+    rng = np.random.default_rng(5)
+    X = space.exp(center, 0.2 * rng.standard_normal((N, space.dim)))
+    private = PrivateFrechetMean(1.0, 0.1, radius, center, space=space, statistic=statistic,
+                                 on_invalid="center")
+
+    def release(study, seed):
+        private.fit(study, rng=seed)
+        return space.log(center, private.mean_), private.mechanism_.sensitivity
+
+    studies = adversaries(X, center, radius, space, "center")
+    assert 0.8 < replay(release, studies) <= 1 + ROUNDING
+
+
+@pytest.mark.slow
+def test_two_auditors_that_know_nothing_of_each_other_agree():
+    sound = {name: SOUND[name] for name in ("gaussian", "l2", "weights")}
+    assert not any(any(verdicts(program)) for program in sound.values())
+    assert not any(verdicts(SOUND["laplace"], delta=0.0))
+    seen = {name: verdicts(program, fault) for name, (program, fault, _) in BROKEN.items()}
+    words = {(True, True): "both", (True, False): "audit", (False, True): "replay"}
+    assert {name: words[each] for name, each in seen.items()} \
+        == {name: by for name, (*_, by) in BROKEN.items()}
+
+
+@pytest.mark.parametrize("name", [name for name in BROKEN if BROKEN[name][2] != "audit"])
+def test_a_wrong_sensitivity_is_seen_in_two_releases(name):
+    program, fault, _ = BROKEN[name]
+    with faulty(fault):
+        assert replay(program, STUDIES) > 1.04
+
+
+def test_another_shape_or_another_sensitivity_tells_data_sets_apart():
+    assert replay(lambda study, seed: (np.zeros(study), 1.0), [2, 3]) == math.inf
+    assert replay(lambda study, seed: (np.zeros(2), study), [1.0, math.nextafter(1, 2)]) == math.inf
+
+
+def test_adversaries_differ_in_one_record_and_leave_the_others_as_they_are():
+    X = RECORDS.copy()
+    studies = adversaries(X, None, 1.0, on_invalid="center", index=3)
+    for study in studies:
+        assert (np.delete(study, 3, 0) == np.delete(X, 3, 0)).all()
+    assert (X == RECORDS).all()
+    distances = distance_logeuclid([study[3] for study in studies[:9]], np.eye(2))
+    assert np.allclose(distances, [0, 1, 1, 1, 1, 3, 3, 3, 3])
+    assert not LogEuclidean(2).contains(np.array([study[3] for study in studies[10:]])).any()
+    assert len(adversaries(X, None, 1.0)) == 10
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: replay(released, STUDIES[:1]), "studies are 1 in number; accepted are 2 or more"),
+    (lambda: replay(lambda *_: (0.0, 1.0), STUDIES), r"release has shape \(\); accepted is \(d,\)"),
+    (lambda: replay(lambda *_: ([math.nan], 1.0), STUDIES), r"release\[0\] is nan"),
+    (lambda: replay(lambda *_: ([0.0], 0.0), STUDIES), "sensitivity is 0.0; accepted"),
+    (lambda: adversaries(RECORDS, None, 0), "radius is 0; accepted"),
+    (lambda: adversaries(RECORDS, None, 1.0, index=N), "index is 20; accepted are integers from 0"),
+    (lambda: adversaries(RECORDS, None, 1.0, on_invalid="drop"), "on_invalid is 'drop'; accepted"),
+    (lambda: adversaries(RECORDS, np.eye(3), 1.0), r"center has shape \(3, 3\); accepted"),
+])
+def test_bad_input_of_a_replay_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+class Silent(np.random.Generator):
+    """A generator whose normal draws are all 0."""
+
+    def standard_normal(self, size=None):
+        return np.zeros(size)
+
+
+SILENCE = Silent(np.random.PCG64(0))
+
+
+@pytest.mark.parametrize("labels", ["private", "public"])
+def test_the_means_of_classes_move_together_by_their_sensitivity_and_no_further(labels):
+    private = PrivateClassMeans(1.0, 0.1, 1.0, ["a", "b"], on_invalid="center", labels=labels)
+    others = ["a", "b"] * (N // 2)
+
+    def release(study, seed):
+        X, label = study
+        private.fit(X, [label, *others[1:]], rng=SILENCE)
+        sums = vecd(logm(private.means_)) * private.counts_[:, None]
+        return np.append(sums, private.counts_), private.mechanism_.sensitivity
+
+    studies = [(X, label) for X in STUDIES for label in ("a", "b")[:1 + (labels == "private")]]
+    assert 1 - ROUNDING < replay(release, studies) <= 1 + ROUNDING
+
+
+def test_noise_in_integers_is_replayed_with_its_sampler_frozen():
+    private = PrivateFrechetMean(1.0, 1e-6, 1.0, mechanism="discrete gaussian",
+                                 on_invalid="center")
+    noise = np.random.default_rng(6).integers(-2**40, 2**40, 3).tolist()
+
+    def release(X, seed):
+        with patch.object(DiscreteGaussian, "_sampler", lambda _: frozen):
+            private.fit(X)
+        return private.log_mean_, private.mechanism_.sensitivity
+
+    def frozen(counts):
+        return [count + each for count, each in zip(counts, noise, strict=True)]
+
+    assert 1 - ROUNDING < replay(release, STUDIES) <= 1 + ROUNDING

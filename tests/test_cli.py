@@ -171,6 +171,24 @@ def test_nothing_is_written_into_the_book(grid, book):
     assert contents(book) == grid[2]
 
 
+@pytest.mark.xdist_group("cluster")
+@pytest.mark.slow
+def test_a_grid_runs_on_a_cluster_and_its_outputs_come_back(
+        book, cluster, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(book)
+    assert cli.main(["run", "5", "-p", "k=2,7", "-o", str(tmp_path / "out"),
+                     "--scheduler", cluster.scheduler_address]) == 1
+    printed = capsys.readouterr()
+    _, *rows = read_csv(tmp_path / "out" / "verdicts.csv")
+    assert rows == [["1", "2", f"TG-0{i}", *["holds"] * 2, ""] for i in (1, 2, 3, 4)] + [
+        ["2", "7", "TG-01", "holds", "holds", ""],
+        ["2", "7", "", "", "error", "DeadKernelError: Kernel died"]]
+    assert len(printed.out.splitlines()) == 7 and "run 1 k=2: 4 as stated, 0 not" in printed.err
+    kept = [nbformat.read(tmp_path / f"out/05_sensitivity.{i}.ipynb", 4) for i in (1, 2)]
+    assert kept[0].cells[-1].outputs[0].text.split()[::2] == [str(book), "1"]
+    assert not kept[1].cells[-1].outputs
+
+
 @pytest.mark.slow
 def test_exit_code_is_0_where_all_is_as_stated(book, monkeypatch, capsys):
     monkeypatch.chdir(book)
@@ -252,6 +270,9 @@ def test_values_are_read_as_their_declared_type(kind, text, values):
     (["run", "05_other"], "CHAPTER is '05_other'"),
     (["run", "book/05.ipynb"], "CHAPTER is 'book/05.ipynb'"),
     (["run", "5", "-j", "0"], "JOBS is 0; accepted are integers ≥ 1"),
+    (["run", "5", "-j", "2", "--scheduler", "tcp://127.0.0.1:1"],
+     "JOBS is 2; accepted are integers ≥ 1, and none with a scheduler, which knows its workers"),
+    (["run", "5", "--scheduler", "nowhere://"], "ADDRESS is 'nowhere://'; accepted is that of a"),
     (["run", "5", "-o", "book/out"], "accepted is a folder outside the book"),
     (["run", "5", "--book", "/"], "/ holds neither claims.toml nor book/claims.toml"),
 ])

@@ -278,7 +278,8 @@ def test_without_a_seed_every_release_has_fresh_noise():
     assert len({release.tobytes() for release in releases}) == 3
 
 
-NO_MECHANISM = r"accepted are \['classical gaussian', 'gaussian', 'k-norm gradient', 'l2', "
+NO_MECHANISM = (r"accepted are \['classical gaussian', 'discrete gaussian', 'gaussian', "
+                "'k-norm gradient', 'l2', ")
 NO_CENTRE = "center is no point that float64 can hold: "
 WRONG = {"mechanism": "exact", "epsilon": 0, "delta": 1, "radius": 0, "on_invalid": "drop",
          "center": -np.eye(2), "rng": True}

@@ -436,7 +436,7 @@ def test_matrices_on_which_rotations_stall_are_left_to_eigh(monkeypatch):
     np.testing.assert_allclose(V * eigenvalues[:, None] @ V.swapaxes(1, 2), X, atol=1e-14)
 
 
-@pytest.mark.parametrize("k, n", [(1, 7), (3, 7), (5, 7), (5, 4000)])
+@pytest.mark.parametrize("k, n", [(1, 7), (5, 7), (5, 4000)])
 def test_a_matrix_on_which_lapack_gives_up_is_refused_and_no_other(k, n, monkeypatch):
     X, eigh = random_spd(n, k, 1, 0), np.linalg.eigh
     before, given_up = logm(X), X[1].copy()

@@ -1,0 +1,226 @@
+"""Noise in integers: the discrete Gaussian mechanism, whose promise holds for the very floats.
+
+Clipped records are cut to multiples of a grid g, a power of two, so their sum is g I with a vector
+I of integers, and I moves by at most D = 2 radius/g in Euclidean length when a record is replaced.
+OpenDP adds to I noise Z of the discrete Gaussian law, of probability proportional to exp(-z^2 / 2
+s^2) at every integer z of every coordinate, exactly and from the system's entropy. The answer is
+(I + Z) g / divisor. Nothing is rounded between clipping and noise, and what comes after I + Z
+cannot undo the promise, be it rounded or not.
+
+It is rho-zCDP with rho = D^2 / 2 s^2 (Canonne, Kamath and Steinke 2022). For (epsilon,
+delta), let Q_v be the law of a vector that is drawn in two turns: y from the continuous normal law
+N(v, (s^2 - t^2) I), then each coordinate from the discrete Gaussian of scale t about that of y. The
+sum of exp(-(z - y)^2 / 2 t^2) over all integers z is t sqrt(2 pi) (1 + e(y)), where |e(y)| <= eta =
+2 sum exp(-2 pi^2 t^2 j^2) over j >= 1 (Poisson). Hence the law P_v of v + Z, for a vector v of
+integers, has P_v / Q_v between e^-a and e^a everywhere, a = d ln((1 + eta) / (1 - eta)). And Q is
+what the continuous mechanism of the scale sqrt(s^2 - t^2) gives, processed further. So if that one
+is (epsilon, delta)-DP, P is (epsilon + 2a, e^a delta)-DP. With t = 8 and d <= 5050 a is below
+1e-544. The calibrations keep 1e-10 in ln delta, which moves by less than 1e11 per unit of epsilon:
+a is covered, and `delta` and `mu` are those of the continuous law. What t costs is t^2 / 2 s^2 of
+the noise.
+
+The sampler's running time may depend on what it draws, and memory and exceptions are the caller's
+to guard: that is beside the promise.
+"""
+
+import math
+
+import numpy as np
+
+from ._checks import EPS, integer, positive
+from .calibration import gaussian_delta, sigma_analytic
+from .clipping import ball_radius, finest_grid
+from .mechanisms import Mechanism, _batch
+
+SMOOTHING = 8.0  # t: below 1e-544, a is less than any float can tell
+BITS = 40  # the noise is about this many bits of the grid
+MOST_RECORDS = 2**40  # more make the grid so coarse that t costs too much
+
+
+class DiscreteGaussian(Mechanism):
+    """The discrete Gaussian mechanism for the mean of clipped records on a flat space: (ε, δ)-DP.
+
+    Its promise holds for the floats that leave, not only for noise in real numbers: records on a
+    grid, an exact sum, exact noise on the same grid (claim SP-21). It is calibrated without OpenDP
+    and draws with it (`spdlib[hardened]`), from the system's entropy: it cannot be seeded.
+
+    Parameters
+    ----------
+    radius : float
+        Of the public ball to which records are clipped.
+    n : int
+        Number of records, public, up to 2⁴⁰.
+    epsilon, delta : float
+        The promise: ε from 1e-6 to 1e3, δ from 1e-300 to 1/2.
+    divisor : float, optional
+        What the sum is divided by: `n`, or the sum of public weights of which the largest is 1.
+
+    Attributes
+    ----------
+    sensitivity : float
+        Of the mean, 2 radius/divisor.
+    sigma : float
+        Standard deviation of the noise of the mean in each coordinate, in the unit of the radius.
+    grid : float
+        The power of two of which all records, their sum and its noise are multiples: as coarse as
+        the noise allows, so that its scale is 2³⁹ to 2⁴⁰ of them; coarser where a sum of n records
+        would not be exact. The cut of the records to it moves the mean by less than √d `grid`.
+    scale : float
+        Scale s of the noise, in units of the grid.
+    mu : float
+        Parameter of Gaussian differential privacy, rounded up.
+    rho : float
+        Parameter of zero-concentrated differential privacy, rounded up.
+
+    Raises
+    ------
+    ValueError
+        For a radius, a number or a promise that is none.
+    """
+
+    def __init__(self, radius, n, epsilon, delta, divisor=None):
+        self.radius, self.n = ball_radius(radius), integer(n, "n", 1, MOST_RECORDS)
+        self.divisor = positive(n if divisor is None else divisor, "divisor")
+        noise = sigma_analytic(2 * self.radius, epsilon, delta)
+        self.grid = noise_grid(self.radius, self.n, noise)
+        self.scale = math.hypot(noise / self.grid, SMOOTHING) * (1 + 1e-12)  # more than rounding
+        moved = 2 * self.radius / self.grid
+        smooth = math.sqrt((self.scale - SMOOTHING) * (self.scale + SMOOTHING))
+        self.mu = moved / smooth * (1 + 4 * EPS)
+        self.rho = (moved / self.scale) ** 2 / 2 * (1 + 4 * EPS)
+        self.sensitivity = 2 * self.radius / self.divisor * (1 + 2 * EPS)
+        self.sigma = self.scale * self.grid / self.divisor
+
+    @classmethod
+    def of(cls, query, epsilon, delta):
+        """The mechanism for this query, on a flat space. ImportError where OpenDP is missing."""
+        _flat(query)
+        _opendp()
+        return cls(query.radius, query.n, epsilon, delta, query.divisor)
+
+    @staticmethod
+    def _source(rng):
+        if rng is not None:
+            raise ValueError(f"rng is {rng!r}; accepted is None: exact noise comes from the "
+                             "system's entropy and cannot be seeded")
+        _opendp()
+
+    def answer(self, query, rng=None, size=None):
+        """Private answers to the query, steps from its public centre; `rng` has to be None.
+
+        They are floats that stand for integers, divided: bare, not projected onto the ball.
+
+        Parameters
+        ----------
+        query : FrechetMean
+            On a flat space, with the mechanism's divisor, no more records and no larger radius.
+        rng : None
+        size : int or tuple, optional
+            Number or shape of the answers; each has noise of its own, and costs the promise again.
+
+        Returns
+        -------
+        array of shape (*size, dim)
+
+        Raises
+        ------
+        ImportError
+            Where OpenDP is missing.
+        ValueError
+            For another query, any `rng`, or a record that is not sound; nothing was drawn then.
+        """
+        self._source(rng)
+        self._check(query)
+        shape, draw = (*_batch(size), query.space.dim), self._sampler()
+        counts = _whole(query.total(self.grid) / self.grid)
+        noisy = np.array(draw(np.broadcast_to(counts, shape).ravel().tolist()), dtype=np.int64)
+        return noisy.reshape(shape) * self.grid / self.divisor
+
+    def perturb(self, y, rng=None, size=None):
+        """ValueError: how far floats of your own move in units of the grid is not known."""
+        raise ValueError('"discrete gaussian" knows only sums of records on its own grid; accepted '
+                         "is answer(query)")
+
+    def release(self, M, rng=None, size=None, space=None):
+        """ValueError, as `perturb`."""
+        self.perturb(M)
+
+    def error(self, d):
+        """Law of the distance between an answer in R^d and the mean of the clipped records.
+
+        Before any projection, and without what the grid does, which is below √d `grid`.
+
+        Parameters
+        ----------
+        d : int
+            Dimension of the space, k(k+1)/2 for matrices of size k.
+
+        Returns
+        -------
+        scipy.stats.rv_continuous_frozen
+        """
+        from scipy.stats import chi
+
+        return chi(integer(d, "d", 1, 5050), scale=self.sigma)
+
+    def delta(self, epsilon, d):
+        """A δ at which an answer in R^d is (ε, δ)-DP, rounded up.
+
+        It is the smallest for continuous noise that is by `SMOOTHING`²/2s² of itself smaller.
+
+        Parameters
+        ----------
+        epsilon : float
+            0, or from 1e-6 to 1e3.
+        d : int
+            Dimension of the space, k(k+1)/2 for matrices of size k.
+        """
+        integer(d, "d", 1, 5050)  # the same δ in all of them
+        return gaussian_delta(1.0, epsilon, self.mu)
+
+    def _check(self, query):
+        _flat(query)
+        if query.radius > self.radius or query.n > self.n or query.divisor != self.divisor:
+            raise ValueError(
+                f"query has n = {query.n}, radius {query.radius:.6g} and divisor "
+                f"{query.divisor:.6g}; accepted are n up to {self.n}, radii up to "
+                f"{self.radius:.6g} and the divisor {self.divisor:.6g}, the mechanism's own")
+
+    def _sampler(self):
+        """What adds the noise to integers, a list: OpenDP, if it promises what is promised here."""
+        dp = _opendp()
+        dp.enable_features("contrib")
+        vectors = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.l2_distance(T=float)
+        draw = dp.m.make_gaussian(*vectors, scale=self.scale)
+        if not draw.map(2 * self.radius / self.grid) <= self.rho * (1 + 1e-12):
+            raise RuntimeError("OpenDP promises less zCDP than the mechanism; nothing was drawn")
+        return draw
+
+
+def noise_grid(radius, n, sigma):
+    """The power of two on which n records up to `radius` and noise of the scale `sigma` are cut."""
+    by_noise = 2.0 ** (math.frexp(sigma)[1] - BITS)
+    return max(by_noise, finest_grid(radius, n))
+
+
+def _whole(counts):
+    """The same numbers as 64-bit integers, which they are, below 2⁵³."""
+    whole = counts.astype(np.int64)
+    if (whole != counts).any():
+        raise ValueError("the query's sum is off the grid; accepted are sums on it")
+    return whole
+
+
+def _flat(query):
+    if not query.space.flat:
+        raise ValueError(f"space is {query.space!r}; accepted with \"discrete gaussian\" are flat "
+                         'spaces, where a mean is a sum: statistic="tangent" makes a chart of one')
+
+
+def _opendp():
+    try:
+        import opendp.prelude as dp
+    except ImportError as error:
+        raise ImportError("exact noise is drawn by OpenDP: pip install 'spdlib[hardened]'") \
+            from error
+    return dp

@@ -1,0 +1,358 @@
+"""What a fitted estimator leaves to be published, and the one diagnostic that may stand beside it.
+
+A document holds the release, what is public of the data set, the promise, and the versions of what
+made it. But for the release itself no field of it depends on a record.
+"""
+
+import dataclasses
+import fractions
+import importlib.metadata
+import json
+import math
+import platform
+import random
+import sys
+
+import numpy as np
+
+from ._checks import choice, generator, integer, number
+from .accounting import spending
+from .calibration import laplace_scale
+from .clipping import POLICIES, ball_radius, numbers_of, public_center, shape_of, steps_to
+from .spaces import LogEuclidean
+
+SCHEMA, VERSION = "spdlib.release", 1
+ADJACENCY = "one of n records replaced by any other"
+ARRAYS = "mean", "step", "log_mean", "center"
+PACKAGES = "numpy", "scipy", "opendp"
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Release:
+    """What leaves: a mean with its promise, and nothing else that depends on a record.
+
+    Attributes
+    ----------
+    mean : array of shape space.shape
+        The release, `mean_` of the estimator.
+    step : array of shape (dim,)
+        Its coordinates: the step from the centre to it, before float64 drew it closer.
+    log_mean : array of shape (dim,) or None
+        `log_mean_`, in the log-Euclidean distance.
+    statistic, mechanism, on_invalid : str
+        As the estimator was told.
+    noise : dict of str to float
+        What is public of the mechanism, by its own names: `sensitivity`, `sigma` or `scale`, ….
+    epsilon, delta : float
+        The promise.
+    mu, rho : float or None
+        Parameters of Gaussian and of zero-concentrated differential privacy, where they are known.
+    privacy : str
+        The promise in words.
+    adjacency : str
+        What neighbours are.
+    n : int
+        Number of records.
+    space : str
+        How the space is written.
+    center : array of shape space.shape
+    radius : float
+        The public ball.
+    largest_share : float
+        What the heaviest record weighs of all, 1/n without weights.
+    shrink : bool
+        Whether the release was shrunk towards the centre, which costs no privacy.
+    group : str, int or None
+        Public label of the people whom it is about.
+    versions : dict of str to str
+        Of what made it.
+    """
+
+    mean: np.ndarray
+    step: np.ndarray
+    log_mean: np.ndarray | None
+    statistic: str
+    mechanism: str
+    on_invalid: str
+    noise: dict
+    epsilon: float
+    delta: float
+    mu: float | None
+    rho: float | None
+    privacy: str
+    adjacency: str
+    n: int
+    space: str
+    center: np.ndarray
+    radius: float
+    largest_share: float
+    shrink: bool
+    group: str | int | None
+    versions: dict
+
+    def to_dict(self):
+        """The document, of what JSON knows: an array is a nested list.
+
+        One of complex numbers is a dict of two, "real" and "imag".
+        """
+        content = {"schema": SCHEMA, "version": VERSION}
+        for name in FIELDS:
+            value = getattr(self, name)
+            content[name] = _listed(value) if isinstance(value, np.ndarray) else (
+                dict(value) if isinstance(value, dict) else value)
+        return content
+
+    def to_json(self):
+        """The document as text, from which `from_json` reads the same bits."""
+        return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=1)
+
+    @classmethod
+    def from_dict(cls, content):
+        """The release that a document holds. ValueError for another document, naming the field."""
+        if not isinstance(content, dict):
+            raise ValueError(f"document is {content!r}; accepted is a dict")
+        if (schema := (content.get("schema"), content.get("version"))) != (SCHEMA, VERSION):
+            raise ValueError(f"document has the schema {schema[0]!r}, version {schema[1]!r}; "
+                             f"accepted is {SCHEMA!r}, version {VERSION}")
+        named, known = set(content) - {"schema", "version"}, set(FIELDS)
+        if missing := sorted(known - named):
+            raise ValueError(f"document lacks {missing}; accepted is one with all fields")
+        if unknown := sorted(named - known, key=str):
+            raise ValueError(f"document has {unknown}; accepted are no other fields than {FIELDS}")
+        read = {name: _READ[name](content[name], name) for name in FIELDS}
+        if read["mean"].shape != read["center"].shape:
+            raise ValueError(f"mean has shape {read['mean'].shape}; accepted is "
+                             f"{read['center'].shape}, that of the centre")
+        return cls(**read)
+
+    @classmethod
+    def from_json(cls, text):
+        """The release that the text of a document holds. ValueError as `from_dict`."""
+        try:
+            content = json.loads(text)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"document is no JSON ({error}); accepted is what to_json has made"
+                             ) from error
+        return cls.from_dict(content)
+
+    def __eq__(self, other):
+        return isinstance(other, Release) and self.to_json() == other.to_json()
+
+    __hash__ = None
+
+
+FIELDS = tuple(field.name for field in dataclasses.fields(Release))
+
+
+def document(private, query, mechanism, step, group):
+    """The Release of a fitted estimator; of the data it sees the step of the release only."""
+    mu = getattr(mechanism, "mu", None)
+    rho = None if mu is None else getattr(mechanism, "rho", math.nextafter(mu * mu / 2, math.inf))
+    return Release(
+        mean=_kept(private.mean_), step=_kept(step), center=_kept(query.center),
+        log_mean=_kept(private.log_mean_) if hasattr(private, "log_mean_") else None,
+        statistic=private.statistic, mechanism=private.mechanism, on_invalid=query.on_invalid,
+        noise=_public(mechanism), epsilon=float(private.epsilon), delta=float(private.delta),
+        mu=mu, rho=rho,
+        privacy=private.privacy_, adjacency=ADJACENCY, n=query.n, space=repr(query.space),
+        radius=query.radius, shrink=bool(private.shrink),
+        largest_share=1 / query.n if query.weights is None else float(
+            query.weights.max() / query.divisor), group=_group(group, "group"),
+        versions=_versions())
+
+
+def _public(mechanism):
+    """The numbers that a mechanism knows, by name; all of it is public."""
+    known = {name: value for name, value in vars(mechanism).items()
+             if isinstance(value, (int, float)) and not isinstance(value, bool)}
+    if isinstance(domain := getattr(mechanism, "domain", None), tuple):
+        known["domain"] = domain[1]  # the radius of a ball
+    return {name: float(value) for name, value in known.items()}
+
+
+def _versions():
+    versions = {"spdlib": sys.modules[__package__].__version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            pass
+    return versions
+
+
+def _kept(array):
+    """A copy that nobody can write to."""
+    array = np.array(array)
+    array.flags.writeable = False
+    return array
+
+
+def _listed(array):
+    if array.dtype.kind == "c":
+        return {"real": array.real.tolist(), "imag": array.imag.tolist()}
+    return array.tolist()
+
+
+def _array(value, name):
+    """The array that was listed; every entry a finite number."""
+    if isinstance(value, dict) and set(value) == {"real", "imag"}:
+        real, imag = _array(value["real"], name), _array(value["imag"], name)
+        if real.shape == imag.shape:
+            return _kept(real + 1j * imag)
+    try:
+        array = np.array(value, dtype=float) if isinstance(value, list) else None
+    except (TypeError, ValueError):
+        array = None
+    if array is None or not np.isfinite(array).all() or array.tolist() != value:
+        raise ValueError(f"{name} is {value!r}; accepted are nested lists of finite numbers")
+    return _kept(array)
+
+
+def _number(value, name):
+    return number(value, name, -1e308, 1e308, "finite numbers")
+
+
+def _text(value, name):
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {value!r}; accepted is a str")
+    return value
+
+
+def _flag(value, name):
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} is {value!r}; accepted are True and False")
+    return value
+
+
+def _group(value, name):
+    if value is None or isinstance(value, str):
+        return value
+    return integer(value, name, -math.inf)
+
+
+def _dict_of(read):
+    def mapped(value, name):
+        if not isinstance(value, dict):
+            raise ValueError(f"{name} is {value!r}; accepted is a dict")
+        return {_text(key, name): read(each, f"{name}[{key!r}]") for key, each in value.items()}
+    return mapped
+
+
+def _or_none(read):
+    return lambda value, name: None if value is None else read(value, name)
+
+
+_READ = dict.fromkeys(FIELDS, _text) | {
+    "mean": _array, "step": _array, "center": _array, "log_mean": _or_none(_array),
+    "noise": _dict_of(_number), "epsilon": _number, "delta": _number, "mu": _or_none(_number),
+    "rho": _or_none(_number), "n": lambda value, name: integer(value, name, 1),
+    "radius": _number, "largest_share": _number, "shrink": _flag, "group": _group,
+    "versions": _dict_of(_text),
+}
+
+
+class DiscreteLaplace:
+    """Integer noise that takes z with probability proportional to exp(-|z|/scale): ε-DP.
+
+    For a count, which one record moves by 1. It is drawn exactly, with integers only (Canonne,
+    Kamath and Steinke 2020, Algorithm 2).
+
+    Attributes
+    ----------
+    scale : float
+        1/ε, rounded up.
+    """
+
+    law = "pure"  # that of randomized response, here not only as a bound
+
+    def __init__(self, epsilon):
+        self.scale = laplace_scale(1.0, epsilon)
+
+    @property
+    def loss(self):
+        """The largest privacy loss, the ε at δ = 0."""
+        return math.nextafter(1 / self.scale, math.inf)
+
+    def draw(self, source):
+        """One draw, an int, by a `random.Random`."""
+        t, s = fractions.Fraction(self.scale).as_integer_ratio()
+        while True:
+            u = source.randrange(t)
+            if not _decays(fractions.Fraction(u, t), source):
+                continue
+            v = 0
+            while _decays(fractions.Fraction(1), source):
+                v += 1
+            sign, size = source.choice((-1, 1)), (u + t * v) // s
+            if (sign, size) != (-1, 0):  # or else 0 would come twice as often
+                return sign * size
+
+    def __repr__(self):
+        return f"DiscreteLaplace(scale={self.scale!r})"
+
+
+def private_clipped_count(X, center, radius, epsilon, *, space=None, on_invalid="raise", rng=None,
+                          accountant=None, group=None):
+    """How many records are outside the public ball, with noise: a release of its own that costs ε.
+
+    How many records a mean clips is a fact about the data and stays inside; this count, ε-DP where
+    one of n records is replaced by any other, may leave. The noise is an integer, drawn exactly
+    from the system's entropy; its standard deviation is about √2/ε.
+
+    Parameters
+    ----------
+    X : array of shape (n, k, k), or (n, *space.shape)
+    center, radius, space, on_invalid
+        As those of `PrivateFrechetMean`.
+    epsilon : float
+        What it costs, from 1e-6 to 1e3.
+    rng : Generator, int or None
+        For experiments.
+    accountant : BudgetAccountant, optional
+        Where ε is spent, before a record is looked at.
+    group : str or int, optional
+        Public label of a group of people, of whom nobody is in another.
+
+    Returns
+    -------
+    int
+        From 0 to n.
+
+    Raises
+    ------
+    ValueError
+        For a parameter or a record that is none, or what the budget does not hold; nothing was
+        drawn then.
+
+    Examples
+    --------
+    >>> from spdlib import random_spd
+    >>> from spdlib.release import private_clipped_count
+    >>> covariances = random_spd(400, 3, 1.0, rng=0)
+    >>> private_clipped_count(covariances, None, 0.5, epsilon=1.0) > 300
+    True
+    """
+    if space is None:
+        if len(shape := np.shape(X)) != 3 or 0 in shape or shape[1] != shape[2]:
+            raise ValueError(f"X has shape {shape}; accepted is (n, k, k) with n ≥ 1 and k ≥ 1")
+        space = LogEuclidean(shape[1])
+    X = numbers_of(space)(X, "X")
+    if X.shape[1:] != space.shape or 0 in X.shape:
+        raise ValueError(f"X has shape {X.shape}; accepted is (n, {shape_of(space)}) with n ≥ 1, "
+                         f"points of {space!r}")
+    radius, center = ball_radius(radius), public_center(center, space)
+    choice(on_invalid, "on_invalid", POLICIES)
+    mechanism, rng = DiscreteLaplace(epsilon), None if rng is None else generator(rng)
+    with spending(accountant, mechanism, 1, group):
+        steps = steps_to(X, space, center, on_invalid)
+        count = int((np.linalg.norm(steps, axis=-1) > radius).sum())
+    source = random.SystemRandom() if rng is None else random.Random(rng.bytes(32))
+    return min(max(count + mechanism.draw(source), 0), len(X))
+
+
+def _decays(gamma, source):
+    """True with probability exp(-γ), exactly, for a fraction γ from 0 to 1."""
+    k = 1
+    while source.randrange(gamma.denominator * k) < gamma.numerator:
+        k += 1
+    return k % 2 == 1

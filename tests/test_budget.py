@@ -1,0 +1,408 @@
+"""One account of all that is spent: it never promises less, is never exceeded, never becomes two.
+
+The references are quadrature over the noise, the law of randomized response by enumeration, and
+the rule of mu, which is exact where all noise is Gaussian.
+"""
+
+import concurrent.futures
+import copy
+import itertools
+import json
+import math
+import os
+import pickle
+import sys
+
+import joblib
+import mpmath
+import numpy as np
+import pytest
+
+from spdlib import (
+    KendallPlanar,
+    PrivateFrechetMean,
+    PrivateGeodesicRegression,
+    Sphere,
+    TangentGaussian,
+    random_spd,
+)
+from spdlib.accounting import BudgetAccountant, compose
+from spdlib.calibration import gaussian_delta, gaussian_epsilon, gdp_mu, pure_delta
+from spdlib.mechanisms import L2Mechanism, RiemannianLaplace
+
+X = random_spd(100, 2, 1.0, rng=0)
+POLE = [0.0, 0.0, 1.0]
+
+
+def gaussian(epsilon, delta=1e-6):
+    return TangentGaussian(1.0, epsilon, delta)
+
+
+def spend(account, mechanism, d=3, group=None):
+    with account.spending(mechanism, d, group):
+        pass
+
+
+def spent(*mechanisms, budget=(2.0, 1e-6)):
+    account = BudgetAccountant(*budget)
+    for mechanism in mechanisms:
+        spend(account, mechanism)
+    return account
+
+
+def two_responses(a, b, epsilon):
+    """delta of randomized response at a, then at b, outcome by outcome."""
+    delta = 0.0
+    for s, t in itertools.product((1, -1), repeat=2):
+        p = 1 / (1 + math.exp(-s * a)) / (1 + math.exp(-t * b))
+        q = 1 / (1 + math.exp(s * a)) / (1 + math.exp(t * b))
+        delta += max(p - math.exp(epsilon) * q, 0)
+    return delta
+
+
+def test_what_gaussian_noise_spends_is_the_root_of_the_sum_of_squares():
+    account = spent(gaussian(0.3), gaussian(0.5), gaussian(0.8, 1e-8))
+    mu = math.hypot(gdp_mu(0.3, 1e-6), gdp_mu(0.5, 1e-6), gdp_mu(0.8, 1e-8))
+    assert account.total() == pytest.approx(gaussian_epsilon(1, 1e-6, mu), rel=1e-8)
+    assert account.total() >= gaussian_epsilon(1, 1e-6, mu)
+
+
+def test_a_pure_promise_costs_at_most_what_randomized_response_costs():
+    for loss, epsilon in itertools.product((1e-6, 0.3, 2.0, 40.0, 900.0), (0, 0.1, 1.0, 39.0)):
+        with mpmath.workdps(60):
+            p, e = mpmath.exp(loss) / (1 + mpmath.exp(loss)), mpmath.exp(epsilon)
+            exact = max(p - e * (1 - p), 0)
+            assert exact <= pure_delta(loss, epsilon) <= exact * (1 + mpmath.mpf("2e-15"))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.2, 0.55, 0.79])
+def test_two_pure_promises_compose_as_two_randomized_responses(epsilon):
+    domain = Sphere(2).exp(np.array(POLE), np.zeros(2)), 0.5
+    two = [RiemannianLaplace(0.1, e, Sphere(2), domain) for e in (0.3, 0.5)]
+    exact, found = two_responses(0.3, 0.5, epsilon), compose(two, 2).delta(epsilon)
+    assert exact <= found <= exact + 1e-3
+
+
+def test_pure_promises_add_up_to_no_more_than_their_sum():
+    account = spent(*[RiemannianLaplace(1.0, 0.5)] * 2, budget=(1.0, 0))
+    assert 1 - 1e-14 < account.total() <= 1
+    assert account.remaining() == 0.0
+    assert spent(*[RiemannianLaplace(1.0, 0.1)] * 3, budget=(0.3, 0)).total() <= 0.3
+    many = spent(*[RiemannianLaplace(1.0, 0.02)] * 50, budget=(1.0, 1e-6))
+    assert many.total() < 0.9  # in one dimension or more, where delta is allowed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism, budget", [
+    (gaussian(1.0), (1.0, 1e-6)),
+    (L2Mechanism(1.0, 1.0, 1e-9, 3), (1.0, 1e-9)),
+    (L2Mechanism(0.3, 0.7, 1e-200, 3), (0.7, 1e-200)),
+    (RiemannianLaplace(0.7, 1.0), (1.0, 1e-12)),
+    (RiemannianLaplace(0.7, 1.0), (1.0, 0)),
+])
+def test_the_whole_budget_can_be_spent_at_once_and_then_nothing_is_left(mechanism, budget):
+    account = spent(mechanism, budget=budget)
+    assert account.total() == pytest.approx(budget[0], rel=2e-3)
+    assert account.total() <= budget[0]
+    for again in mechanism, RiemannianLaplace(1.0, 0.01):
+        with pytest.raises(ValueError, match="^mechanism is .*; accepted are releases that"):
+            spend(account, again)
+    assert account.remaining() == 0.0
+
+
+@pytest.mark.parametrize("before, delta", [
+    ([], None), ([gaussian(0.5)], None), ([gaussian(0.5)], 1e-9), ([gaussian(0.5)], 1e-3),
+    pytest.param([RiemannianLaplace(1.0, 0.4)], 0, marks=pytest.mark.slow), ([], 0),
+    pytest.param([gaussian(0.5), L2Mechanism(1, 0.4, 1e-7, 3)], None, marks=pytest.mark.slow),
+])
+def test_a_release_at_what_remains_is_accepted_and_one_a_hundredth_above_is_not(before, delta):
+    account = spent(*before, budget=(1.0, 1e-6))
+    left = account.remaining(delta)
+    assert left > 0.1
+
+    def one(epsilon):
+        if delta == 0:
+            return RiemannianLaplace(1.0, epsilon, Sphere(2), (POLE, 0.5))  # known by ε alone
+        return gaussian(epsilon, delta or 1e-6)
+
+    total = account.total()
+    with pytest.raises(ValueError, match="^mechanism is"):
+        spend(account, one(1.01 * left))
+    assert account.total() == total
+    spend(account, one(left))
+    assert total < account.total() <= 1.0
+
+
+def test_noise_of_several_kinds_costs_what_the_composition_says():
+    kinds = [gaussian(0.3), L2Mechanism(1, 0.4, 1e-7, 3), RiemannianLaplace(1, 0.2)]
+    account = spent(*kinds)
+    assert account.total() == pytest.approx(compose(kinds, 3).epsilon(1e-6), rel=1e-3)
+    assert account.total() > spent(*kinds[:2]).total() > spent(kinds[0]).total()
+
+
+def test_what_would_exceed_the_budget_is_refused_before_a_record_is_looked_at():
+    account = BudgetAccountant(1.0, 1e-6)
+    bad = np.full((100, 2, 2), np.nan)
+    private = PrivateFrechetMean(1.1, 1e-6, 2.0)
+    with pytest.raises(ValueError, match="^mechanism is"):
+        private.fit(bad, accountant=account)
+    assert not hasattr(private, "mean_")
+    assert account.total() == 0
+
+
+@pytest.mark.parametrize("name, delta, space, options", [
+    ("gaussian", 1e-6, None, {}), ("classical gaussian", 1e-6, None, {}), ("l2", 1e-6, None, {}),
+    ("laplace", 0, None, {}), ("laplace", 0, Sphere(2), {}), ("k-norm gradient", 0, Sphere(2), {}),
+    ("truncated loss", 0, Sphere(2), {"clip": 0.3}),
+    ("gaussian", 1e-6, KendallPlanar(3), {"statistic": "tangent"}),
+])
+def test_a_bad_record_costs_nothing_and_leaves_the_generator_as_it_was(name, delta, space, options):
+    good = X if space is None else random_points(space)
+    bad, center = np.array(good), None if space is None else good[0]
+    bad[1] = np.nan
+    private = PrivateFrechetMean(0.9, delta, 0.3, center, name, space=space, **options)
+    account, rng = BudgetAccountant(1.0, 1e-6), np.random.default_rng(0)
+    before = rng.bit_generator.state
+    with pytest.raises(ValueError):
+        private.fit(bad, rng=rng, accountant=account)
+    assert rng.bit_generator.state == before
+    assert account.total() == 0 and "0 releases" in repr(account)
+    private.fit(good, rng=rng, accountant=account)
+    assert 0.5 < account.total() <= 0.9 * (1 + 1e-3)
+    with pytest.raises(ValueError, match="^mechanism is"):
+        private.fit(good, rng=rng, accountant=account)
+
+
+def random_points(space):
+    rng = np.random.default_rng(0)
+    if isinstance(space, KendallPlanar):
+        z = np.array([1, 1j, -1]) + 0.05 * rng.standard_normal((40, 3))
+        return space.points(z)
+    Z = POLE + 0.05 * rng.standard_normal((40, 3))
+    return Z / np.linalg.norm(Z, axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RuntimeError, GeneratorExit])
+def test_what_ends_in_the_middle_is_kept_as_spent(error):
+    account = BudgetAccountant(1.0, 1e-6)
+    with pytest.raises(error), account.spending(gaussian(0.6), 3):
+        raise error
+    assert account.total() == pytest.approx(0.6)
+
+
+def test_batches_are_paid_for_when_they_are_released_and_stay_where_the_budget_refuses():
+    private = PrivateFrechetMean(0.6, 1e-6, 2.0, n=100)
+    private.partial_fit(X[:50]).partial_fit(X[50:])
+    poor, account = BudgetAccountant(0.1, 1e-6), BudgetAccountant(1.0, 1e-6)
+    with pytest.raises(ValueError, match="^mechanism is"):
+        private.release(accountant=poor)
+    private.release(accountant=account)
+    assert account.total() == pytest.approx(0.6)
+
+
+def test_a_chain_is_refused_since_no_promise_is_proved_of_it():
+    private = PrivateFrechetMean(0.5, 0, 0.3, POLE, "truncated loss", space=Sphere(2), clip=0.3,
+                                 approximate=True)
+    account = BudgetAccountant(1.0, 1e-6)
+    with pytest.raises(ValueError, match="^approximate is True; accepted is False"):
+        private.fit(random_points(Sphere(2)), accountant=account)
+    assert account.total() == 0
+
+
+def test_a_regression_is_paid_for_like_a_mean():
+    account, x = BudgetAccountant(1.0, 1e-6), np.linspace(0, 1, 40)
+    Y = random_points(Sphere(2))
+    private = PrivateGeodesicRegression(0.5, 1e-6, 0.5, 1.0, POLE, clip=0.2, space=Sphere(2))
+    private.fit(x, Y, accountant=account)
+    assert account.total() == pytest.approx(0.5)
+    exact = PrivateGeodesicRegression(0.6, 0, 0.5, 1.0, POLE, clip=0.2, space=Sphere(2))
+    with pytest.raises(ValueError, match="^mechanism is TruncatedCurveLoss"):
+        exact.fit(x, Y, accountant=account)
+
+
+def test_groups_lose_in_parallel_and_what_is_about_all_counts_for_each():
+    account = BudgetAccountant(1.0, 1e-6)
+    for label in "a", "b", np.str_("c"), 4, np.int64(5):
+        spend(account, gaussian(0.8), group=label)
+    assert account.total() == pytest.approx(0.8)
+    spend(account, gaussian(0.3))
+    mu = math.hypot(gdp_mu(0.8, 1e-6), gdp_mu(0.3, 1e-6))
+    assert account.total() == pytest.approx(gaussian_epsilon(1, 1e-6, mu), rel=1e-6)
+    spend(account, gaussian(0.8), group="late")  # of whom nobody has lost but the release about all
+    for label in "a", 5, None:
+        with pytest.raises(ValueError, match="mechanism is"):
+            spend(account, gaussian(0.8), group=label)
+    assert account.remaining(group="new") == pytest.approx(
+        spent(gaussian(0.3), budget=(1.0, 1e-6)).remaining(), rel=1e-12)
+    assert account.remaining(group="a") == account.remaining() < account.remaining(group="new")
+
+
+def test_labels_of_two_types_are_two_groups():
+    account = BudgetAccountant(1.0, 1e-6)
+    for label in 1, "1":
+        spend(account, gaussian(1.0), group=label)
+    with pytest.raises(ValueError, match="^group 1: mechanism is"):
+        spend(account, gaussian(0.1), group=1)
+
+
+COPIES = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda account: pickle.loads(pickle.dumps(account)),
+    "in a container": lambda account: copy.deepcopy({"account": [account]})["account"][0],
+    "a copy of a copy": lambda account: copy.copy(copy.copy(account)),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_refuses_to_spend_and_to_tell(name):
+    account = spent(gaussian(0.5))
+    other = COPIES[name](account)
+    for ask in (lambda: spend(other, gaussian(0.1)), other.total, other.remaining, other.hand_over):
+        with pytest.raises(ValueError, match="^accountant is a copy; accepted is the one account"):
+            ask()
+    assert repr(other) == "BudgetAccountant(2.0, 1e-06): is a copy"
+    spend(account, gaussian(0.5))  # and the account goes on
+
+
+def test_joblib_restores_a_copy(tmp_path):
+    joblib.dump(spent(gaussian(0.5)), tmp_path / "account")
+    with pytest.raises(ValueError, match="^accountant is a copy"):
+        joblib.load(tmp_path / "account").total()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes by fork")
+def test_a_forked_process_has_a_copy_even_while_the_lock_is_held():
+    account = spent(gaussian(0.5))
+    read, write = os.pipe()
+    account._lock.acquire()
+    if (child := os.fork()) == 0:
+        try:
+            account.total()
+        except ValueError as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    account._lock.release()
+    os.waitpid(child, 0)
+    assert os.read(read, 1000).startswith(b"accountant is a copy of another process")
+    os.close(read), os.close(write)
+
+
+@pytest.mark.slow
+def test_an_account_that_is_handed_over_is_the_same_elsewhere_and_closed_here():
+    account = spent(gaussian(0.5), L2Mechanism(1, 0.2, 1e-7, 3), RiemannianLaplace(1, 0.1))
+    spend(account, gaussian(0.3), group="a")
+    total, remaining = account.total(), account.remaining(0, group="a")
+    document = account.hand_over()
+    for ask in (lambda: spend(account, gaussian(0.1)), account.total, account.hand_over):
+        with pytest.raises(ValueError, match="^accountant has been handed over; accepted is"):
+            ask()
+    other = BudgetAccountant.take_over(document)
+    assert (other.total(), other.remaining(0, group="a")) == (total, remaining)
+    assert json.loads(document)["releases"][-1][-1] == "a"
+
+
+def test_a_document_is_taken_over_once():
+    document = spent(gaussian(0.5)).hand_over()
+    account = BudgetAccountant.take_over(document)
+    with pytest.raises(ValueError, match="^document has been taken over before"):
+        BudgetAccountant.take_over(document)
+    assert BudgetAccountant.take_over(account.hand_over()).total() == pytest.approx(0.5)
+
+
+def test_what_is_being_released_while_the_account_leaves_counts_as_spent():
+    account = BudgetAccountant(1.0, 1e-6)
+    with pytest.raises(ValueError, match="bad record"):
+        with account.spending(gaussian(0.5), 3):
+            document = account.hand_over()
+            raise ValueError("bad record")
+    assert BudgetAccountant.take_over(document).total() == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("change", [
+    {"schema": "spdlib.release"}, {"version": 2}, {"epsilon": math.nan}, {"delta": 0.7},
+    {"releases": [["gaussian", -1.0, 0, None]]}, {"releases": [["normal", 1.0, 0, None]]},
+    {"releases": [["l2", 1.0, 0, None]]}, {"releases": [["l2", 1.0, 3]]}, {"releases": None},
+    {"releases": [["pure", 1.0, 0, [1]]]},
+])
+def test_a_document_that_is_none_is_refused(change):
+    document = json.loads(spent(gaussian(0.5)).hand_over())
+    with pytest.raises(ValueError, match="^document is no account .*; accepted is what hand_over"):
+        BudgetAccountant.take_over(json.dumps(document | change))
+    for key in document:
+        part = {name: value for name, value in document.items() if name != key}
+        with pytest.raises(ValueError, match="^document is no account"):
+            BudgetAccountant.take_over(json.dumps(part))
+
+
+def test_threads_together_never_spend_more_than_there_is():
+    account = BudgetAccountant(1.0, 1e-6)
+    one = gaussian(0.05)
+
+    def try_to_spend(_):
+        try:
+            spend(account, one)
+            return 1
+        except ValueError:
+            return 0
+
+    old = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            done = sum(pool.map(try_to_spend, range(800)))
+    finally:
+        sys.setswitchinterval(old)
+    most = math.floor((gdp_mu(1.0, 1e-6) / one.mu) ** 2)
+    assert done == most and f"{done} releases" in repr(account)
+    assert gaussian_delta(1, 1.0, one.mu * math.sqrt(done)) <= 1e-6
+
+
+def test_an_account_shows_its_budget_what_is_spent_and_how_often():
+    account = spent(gaussian(0.5), budget=(1.0, 1e-6))
+    assert repr(account) == "BudgetAccountant(1.0, 1e-06): 1 release, at most 0.5 spent"
+    assert repr(BudgetAccountant(1, 0)) == "BudgetAccountant(1.0, 0.0): 0 releases, at most 0 spent"
+
+
+def test_no_estimator_holds_the_account():
+    account = BudgetAccountant(1.0, 1e-6)
+    private = PrivateFrechetMean(0.5, 1e-6, 2.0).fit(X, accountant=account)
+    assert not any(value is account for value in vars(private).values())
+    pickle.dumps(private)
+
+
+@pytest.mark.parametrize("epsilon, delta, message", [
+    (0, 1e-6, "epsilon is 0; accepted are numbers from 1e-6 to 1e3"),
+    (math.nan, 1e-6, "epsilon is nan"), (2e3, 1e-6, "epsilon is 2000.0"),
+    (1.0, 0.6, "delta is 0.6; accepted are 0 and numbers from 1e-300 to 1/2"),
+    (1.0, True, "delta is True"), (1.0, -1e-6, "delta is -1e-06"),
+])
+def test_a_budget_that_is_none_is_refused(epsilon, delta, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        BudgetAccountant(epsilon, delta)
+
+
+def test_what_is_no_mechanism_no_account_and_no_label_is_refused():
+    account = BudgetAccountant(1.0, 1e-6)
+    with pytest.raises(ValueError, match="^mechanism is None; accepted are those of spdlib"):
+        spend(account, None)
+    with pytest.raises(ValueError, match="^d is 0; accepted are integers from 1 to 5050"):
+        spend(account, gaussian(0.5), 0)
+    for label in True, 1.5, ("a",), [1]:
+        with pytest.raises(ValueError, match="^group is .*; accepted are a str, an integer, or"):
+            spend(account, gaussian(0.5), group=label)
+        with pytest.raises(ValueError, match="^group is"):  # before anything is drawn
+            PrivateFrechetMean(0.5, 1e-6, 2.0).fit(X, group=label)
+    with pytest.raises(ValueError, match="^accountant is 1.0; accepted are a BudgetAccountant"):
+        PrivateFrechetMean(0.5, 1e-6, 2.0).fit(X, accountant=1.0)
+    assert account.total() == 0
+
+
+def test_without_the_extra_the_account_keeps_gaussian_noise_and_refuses_mixtures(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
+    account = spent(gaussian(0.5), gaussian(0.2))
+    with pytest.raises(ImportError, match=r"pip install 'spdlib\[accounting\]'"):
+        spend(account, L2Mechanism(0.5, 0.987, 1e-7, 4), d=4)
+    assert "2 releases" in repr(account)

@@ -1,0 +1,411 @@
+"""Class means: what one record moves, with its label or without, and what leaks besides."""
+
+import copy
+import os
+import pathlib
+import pickle
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import sklearn.base
+from pyriemann.classification import MDM
+
+from spdlib import (
+    AffineInvariant,
+    FrechetMean,
+    LogEuclidean,
+    PrivateClassMeans,
+    PrivateFrechetMean,
+    Sphere,
+    TangentGaussian,
+    TangentSpace,
+    ball_from_bounds,
+    expm,
+    invvecd,
+    random_spd,
+)
+from spdlib.accounting import BudgetAccountant
+from spdlib.audit import audit
+from spdlib.class_means import ClassSums
+from spdlib.spd import is_spd
+
+K, N, R = 3, 60, 1.5
+RECORDS = random_spd(N, K, 0.5, 0)
+CLASSES = ["a", "b", "c"]
+LABELS = np.array(CLASSES)[np.arange(N) % 3]
+BOTH = pytest.mark.parametrize("labels", ["private", "public"])
+LINE = LogEuclidean(1)
+
+
+def private(labels="private", **options):
+    options = {"epsilon": 1.0, "delta": 1e-6, "radius": R, "classes": CLASSES} | options
+    return PrivateClassMeans(labels=labels, **options)
+
+
+def squared_change(first, second, grid=None):
+    """Squared Euclidean distance of two answers, exact."""
+    pairs = zip(first.total(grid).tolist(), second.total(grid).tolist(), strict=True)
+    return sum((Fraction(a) - Fraction(b)) ** 2 for a, b in pairs)
+
+
+def replaced(X, y, i, record, label):
+    X, y = X.copy(), list(y)
+    X[i], y[i] = record, label
+    return X, y
+
+
+def strange_records(rng):
+    """Records in the ball, on its sphere, far outside, and none at all."""
+    direction = rng.standard_normal(6)
+    direction /= np.linalg.norm(direction)
+    for length in (0.0, R / 3, R, 1.001 * R, 15.0):
+        yield expm(invvecd(length * direction))
+        yield expm(invvecd(-length * direction))
+    yield from (np.full((K, K), np.nan), np.zeros((K, K)), -np.eye(K), np.full((K, K), 1e300))
+
+
+# what one record moves
+
+@pytest.mark.parametrize("grid", [None, 2.0**-9, 0.25])
+@pytest.mark.parametrize("radius", [R, 0.1, 1.5000000000000002])
+def test_no_record_moves_the_answer_by_more_than_2r_whatever_label_it_brings(radius, grid):
+    rng = np.random.default_rng(1)
+    for label in ("a", "b", "none of them", None, float("nan"), 3, ["a"]):
+        for record in strange_records(rng):
+            queries = [ClassSums(X, y, CLASSES, None, radius, on_invalid="center")
+                       for X, y in ((RECORDS, LABELS), replaced(RECORDS, LABELS, 4, record, label))]
+            assert squared_change(*queries, grid) <= (2 * Fraction(radius)) ** 2
+
+
+def test_within_its_class_no_record_moves_the_sums_by_more_than_2r():
+    for record in strange_records(np.random.default_rng(2)):
+        X, y = replaced(RECORDS, LABELS, 4, record, LABELS[4])
+        queries = [ClassSums(Z, y, CLASSES, None, R, None, "center", "public")
+                   for Z in (RECORDS, X)]
+        assert squared_change(*queries) <= (2 * Fraction(R)) ** 2
+
+
+def sharp(labels, moves):
+    """Two neighbours on the line as far apart as there are, and the queries of both."""
+    X, y = np.full((4, 1, 1), np.exp(R)), ["a", "a", "b", "b"]
+    other = X.copy()
+    other[0] = np.exp(-R)
+    return [ClassSums(Z, z, ["a", "b"], None, R, labels=labels)
+            for Z, z in ((X, y), (other, ["b", *y[1:]] if moves else y))]
+
+
+@pytest.mark.parametrize("labels, moves", [("public", False), ("private", False),
+                                           ("private", True)])
+def test_both_kinds_of_neighbour_reach_2r(labels, moves):
+    change = squared_change(*sharp(labels, moves))
+    assert (2 * R * (1 - 1e-13)) ** 2 <= change <= (2 * R) ** 2
+
+
+def test_the_sensitivity_is_2r_whatever_the_classes_and_their_sizes():
+    for y in (LABELS, ["a"] * N):
+        for labels in ("private", "public"):
+            query = ClassSums(RECORDS, y, CLASSES, None, R, labels=labels)
+            assert query.sensitivity == query.chart_sensitivity == 2 * R
+
+
+@pytest.mark.parametrize("n", [1, 3, 1000])
+@pytest.mark.parametrize("radius", [1e-280, 0.1, np.nextafter(2, 3), 1e280])
+def test_a_record_counts_as_at_most_the_radius_and_as_whole_steps_of_the_grid(radius, n):
+    query = ClassSums(np.ones((n, 1, 1)), ["a"] * n, CLASSES, None, radius)
+    for grid in (None, 2.0 ** np.floor(np.log2(radius) - 3)):
+        step = query._sum(grid).grid
+        assert radius - step < query.unit(grid) <= radius
+        assert Fraction(query.unit(grid)) % Fraction(step) == 0
+
+
+def test_the_answer_without_noise_is_the_means_and_the_numbers():
+    query = ClassSums(RECORDS, LABELS, CLASSES, None, R)
+    wanted = [FrechetMean(RECORDS[LABELS == c], None, R).step for c in CLASSES]
+    for grid in (None, 2.0**-20):
+        for answer in (query.total(grid), np.stack([query.total(grid)] * 4).reshape(2, 2, -1)):
+            steps, counts = query.means(answer, grid)
+            assert (counts == 20).all() and counts.shape == (*answer.shape[:-1], 3)
+            wide = np.broadcast_to(wanted, steps.shape)
+            assert steps == pytest.approx(wide, abs=1e-5 if grid else 1e-13)
+
+
+@pytest.mark.parametrize("k, n", [(2, 1100), (3, 1100), (9, 40)])
+def test_a_record_that_goes_to_another_class_changes_no_bit_of_the_others(k, n):
+    X, y = random_spd(n, k, 0.5, 3), np.arange(n) % 2
+    y[n // 2:] = 2
+    moved = y.copy()
+    moved[0] = 2
+    first, second = (ClassSums(X, z, [0, 1, 2], None, 0.7 * k) for z in (y, moved))
+    change = (first.total() - second.total())[:-3].reshape(3, -1)
+    assert (change[0] == -change[2]).all() and change[0].any() and not change[1].any()
+
+
+def test_the_price_is_that_of_one_release_and_an_audit_of_both_neighbours_finds_no_more():
+    epsilon, delta = 1.0, 0.1
+    for labels, moves in (("public", False), ("private", False), ("private", True)):
+        first, second = sharp(labels, moves)
+        sound = TangentGaussian.of(first, epsilon, delta)
+        broken = TangentGaussian(2 * R / np.sqrt(2), epsilon, delta)
+        found = [audit(*(mechanism.perturb(query.step, seed, 40_000)
+                         for seed, query in enumerate((first, second))), delta)
+                 for mechanism in (sound, broken)]
+        assert 0.6 < found[0] <= epsilon < found[1]
+
+
+# the release
+
+@BOTH
+def test_means_are_points_of_the_ball_and_near_the_truth_where_noise_is_small(labels):
+    center, radius = ball_from_bounds(0.3, 3.0, K)
+    fit = private(labels, epsilon=500.0, radius=radius, center=center).fit(RECORDS, LABELS, rng=0)
+    space = LogEuclidean(K)
+    for c, mean, count in zip(CLASSES, fit.means_, fit.counts_, strict=True):
+        truth = space.coordinates(RECORDS[LABELS == c]).mean(axis=0)
+        assert np.linalg.norm(space.coordinates(mean) - truth) < 0.1
+        assert abs(count - 20) < 1
+    assert fit.classes_.tolist() == CLASSES
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1e3])
+@BOTH
+def test_every_release_is_one_point_of_the_ball_a_class(labels, epsilon):
+    for y in (LABELS, ["b"] * N, ["c", *["b"] * (N - 1)]):
+        fit = private(labels, epsilon=epsilon).fit(RECORDS, y, rng=0)
+        steps = LogEuclidean(K).log(np.eye(K), fit.means_)
+        assert is_spd(fit.means_).all() and fit.means_.shape == (3, K, K)
+        assert (np.linalg.norm(steps, axis=-1) <= R * (1 + 1e-9)).all()
+        assert np.isfinite(fit.counts_).all()
+
+
+def test_a_public_class_without_records_has_the_centre_for_a_mean():
+    fit = private("public").fit(RECORDS, ["b"] * N, rng=0)
+    assert fit.counts_.tolist() == [0, N, 0]
+    assert fit.means_[[0, 2]] == pytest.approx(np.array([np.eye(K)] * 2), abs=1e-15)
+
+
+def test_a_private_class_without_records_looks_like_a_small_one():
+    empty, small = (private().fit(RECORDS, [*["a"] * few, *["b"] * (N - few)], rng=7)
+                    for few in (0, 1))
+    assert abs(empty.counts_[0]) > 0.1 and empty.counts_[0] + 1 == pytest.approx(small.counts_[0])
+    assert np.linalg.norm(LogEuclidean(K).coordinates(empty.means_[0])) == pytest.approx(R)
+
+
+def test_one_public_class_is_released_as_its_mean_alone():
+    fit = private("public", classes=["a"]).fit(RECORDS, ["a"] * N, rng=3)
+    alone = PrivateFrechetMean(1.0, 1e-6, R).fit(RECORDS, rng=3)
+    assert fit.means_[0] == pytest.approx(alone.mean_, rel=1e-9)
+    assert fit.mechanism_.sigma == pytest.approx(N * alone.mechanism_.sigma, rel=1e-9)
+
+
+def test_the_noise_is_that_of_the_mechanism_and_the_count_is_over_the_radius():
+    fits = [private().fit(RECORDS[:3], CLASSES, rng=seed) for seed in range(100)]
+    spread = np.std([fit.counts_ for fit in fits], axis=0)
+    assert spread == pytest.approx(fits[0].mechanism_.sigma / R, rel=0.3)
+
+
+def test_a_seed_repeats_a_release_and_without_one_no_two_are_alike():
+    fits = [private().fit(RECORDS, LABELS, rng=rng) for rng in (5, np.random.default_rng(5))]
+    assert (fits[0].means_ == fits[1].means_).all()
+    fits = [private().fit(RECORDS, LABELS) for _ in range(2)]
+    assert (fits[0].means_ != fits[1].means_).any() and (fits[0].counts_ != fits[1].counts_).all()
+
+
+@BOTH
+def test_nothing_but_means_and_private_numbers_depends_on_the_data(labels):
+    neighbours = [(RECORDS, LABELS), replaced(RECORDS, LABELS, 0, np.eye(K), LABELS[0])]
+    if labels == "private":
+        neighbours.append(replaced(RECORDS, LABELS, 0, np.eye(K), "b"))
+    said = []
+    for X, y in neighbours:
+        fit = private(labels).fit(X, y, rng=0)
+        rest = {name: value for name, value in vars(fit).items() if name.endswith("_")}
+        assert set(rest) == {"means_", "classes_", "counts_", "mechanism_", "privacy_"}
+        rest["mechanism_"] = vars(rest["mechanism_"])
+        rest["classes_"] = rest["classes_"].tolist()
+        rest.pop("means_")
+        if labels == "private":
+            rest.pop("counts_")
+        else:
+            rest["counts_"] = rest["counts_"].tolist()
+        said.append(rest)
+    assert all(rest == said[0] for rest in said)
+
+
+def test_the_promise_names_its_neighbours():
+    words = {labels: private(labels).fit(RECORDS, LABELS, rng=0).privacy_
+             for labels in ("private", "public")}
+    assert "with its label" in words["private"] and "n = 60" in words["private"]
+    assert "within its class" in words["public"] and "sizes" in words["public"]
+
+
+# labels
+
+@pytest.mark.parametrize("classes, y", [
+    ([0, 1], [0, 1, 1, 0]),
+    ([0, 1], np.array([0, 1, 1, 0], np.uint8)),
+    ([0, 1], np.array([0.0, 1.0, 1.0, 0.0])),
+    ([0, 1], [False, True, True, False]),
+    ([False, True], np.array([0, 1, 1, 0])),
+    (["x", "longer"], ["x", "longer", "longer", "x"]),
+    (["x", "longer"], np.array(["x", "longer", "longer", "x"])),
+    (np.array(["x", "longer"]), np.array(["x", "longer", "longer", "x"], object)),
+    ([0.5, float("inf")], [0.5, float("inf"), float("inf"), 0.5]),
+])
+def test_labels_may_be_numbers_or_strings_in_a_list_or_an_array(classes, y):
+    query = ClassSums(RECORDS[:4], y, classes, None, R)
+    assert query.codes.tolist() == [0, 1, 1, 0] and query.counts.tolist() == [2, 2]
+
+
+def test_a_label_is_looked_at_by_itself_whatever_stands_beside_it():
+    for label in ("x", None, float("nan"), [1], {}, 2**70, 1j, b"1", np.nan, np.zeros(2)):
+        query = ClassSums(RECORDS[:4], [0, 1, 1, label], [0, 1], None, R, on_invalid="center")
+        assert query.codes.tolist() == [0, 1, 1, -1]
+
+
+@BOTH
+@pytest.mark.parametrize("label", ["d", "A", "", None, float("nan"), 0, ["a"]])
+def test_a_label_that_is_no_class_is_refused_before_the_draw(labels, label):
+    rng = np.random.default_rng(0)
+    before = copy.deepcopy(rng.bit_generator.state)
+    y = list(LABELS)
+    y[2] = label
+    with pytest.raises(ValueError, match=r"y\[2\] is .*; accepted are \['a', 'b', 'c'\]"):
+        private(labels).fit(RECORDS, y, rng=rng)
+    assert rng.bit_generator.state == before
+
+
+def test_a_record_whose_private_label_is_no_class_may_count_in_none():
+    y = [*LABELS[:-1], "d"]
+    query = ClassSums(RECORDS, y, CLASSES, None, R, on_invalid="center")
+    without = ClassSums(RECORDS[:-1], y[:-1], CLASSES, None, R)
+    assert query.counts.tolist() == [20, 20, 19]
+    assert query.total(2.0**-30) == pytest.approx(without.total(2.0**-30), abs=0)
+    fit = private(on_invalid="center").fit(RECORDS, y, rng=0)
+    assert fit.means_.shape == (3, K, K)
+    with pytest.raises(ValueError, match=r"y\[59\] is 'd'"):
+        private("public", on_invalid="center").fit(RECORDS, y, rng=0)
+
+
+@pytest.mark.parametrize("classes", [[], "abc", 3, None, ["a", "a"], ["a", 1], [0, False], [1, 1.0],
+                                     [float("nan")], [None], [["a"], ["b"]], [[1, 2]], [{}], [1j],
+                                     np.zeros((2, 2))])
+def test_classes_that_are_none_are_refused(classes):
+    with pytest.raises(ValueError, match="(?s)^classes is .*; accepted are one or more labels"):
+        private(classes=classes).fit(RECORDS, LABELS, rng=0)
+
+
+# what is refused
+
+@pytest.mark.parametrize("options, y, words", [
+    ({}, LABELS[:-1], r"y has shape \(59,\); accepted is \(60,\)"),
+    ({}, LABELS[:, None], r"y has shape \(60, 1\)"),
+    ({}, None, "y is None; accepted are 60 labels"),
+    ({}, 3, "y is 3; accepted are 60 labels"),
+    ({}, np.arange(N), "y is an array of dtype int64; accepted are labels such as"),
+    ({}, np.ma.masked_array(LABELS, np.arange(N) == 3), "masked entries"),
+    ({"labels": "secret"}, LABELS, "labels is 'secret'; accepted are"),
+    ({"mechanism": "l2"}, LABELS, "mechanism is 'l2'; accepted are"),
+    ({"radius": -1.0}, LABELS, "radius is -1.0"),
+    ({"epsilon": 0.0}, LABELS, "epsilon is 0.0"),
+    ({"delta": 0.0}, LABELS, "delta is 0"),
+    ({"on_invalid": "drop"}, LABELS, "on_invalid is 'drop'"),
+    ({"space": AffineInvariant(K)}, LABELS, "accepted are flat spaces"),
+    ({"center": np.eye(2)}, LABELS, "center has shape"),
+])
+def test_a_refusal_names_the_argument_and_comes_before_the_draw(options, y, words):
+    rng = np.random.default_rng(0)
+    before = copy.deepcopy(rng.bit_generator.state)
+    with pytest.raises(ValueError, match=words):
+        private(**options).fit(RECORDS, y, rng=rng)
+    assert rng.bit_generator.state == before
+
+
+@BOTH
+def test_a_record_that_is_none_is_refused_by_its_index_or_counts_as_the_centre(labels):
+    X, y = replaced(RECORDS, LABELS, 5, -np.eye(K), LABELS[5])
+    with pytest.raises(ValueError, match=r"X\[5\]"):
+        private(labels).fit(X, y, rng=0)
+    X[5] = np.eye(K)
+    wanted = ClassSums(X, y, CLASSES, None, R, labels=labels).total()
+    X[5] = np.nan
+    query = ClassSums(X, y, CLASSES, None, R, on_invalid="center", labels=labels)
+    assert (query.total() == wanted).all()
+
+
+def test_a_refused_fit_leaves_nothing_of_an_earlier_one():
+    estimator = private().fit(RECORDS, LABELS, rng=0)
+    with pytest.raises(ValueError, match="rng"):
+        estimator.fit(RECORDS, LABELS, rng="x")
+    assert not [name for name in vars(estimator) if name.endswith("_")]
+
+
+# what others ask of it
+
+def test_a_clone_has_the_parameters_and_a_pickle_the_release():
+    fit = private(on_invalid="center").fit(RECORDS, LABELS, rng=0)
+    clone = sklearn.base.clone(fit)
+    assert clone.get_params() == fit.get_params() and not hasattr(clone, "means_")
+    again = pickle.loads(pickle.dumps(fit))
+    assert (again.means_ == fit.means_).all() and again.privacy_ == fit.privacy_
+    assert eval(repr(fit)).get_params() == fit.get_params()
+    assert not any(isinstance(value, np.random.Generator) for value in vars(fit).values())
+
+
+@pytest.mark.parametrize("space, X", [
+    (TangentSpace(Sphere(2), [0.0, 0.0, 1.0]),
+     Sphere(2).exp(np.array([0.0, 0, 1]), np.random.default_rng(0).normal(0, 0.2, (N, 2)))),
+    (TangentSpace(AffineInvariant(K), np.eye(K)), RECORDS),
+])
+def test_a_curved_space_lends_its_tangent_space(space, X):
+    fit = private(space=space, epsilon=300.0).fit(X, LABELS, rng=0)
+    truth = [space.coordinates(X[LABELS == c]).mean(axis=0) for c in CLASSES]
+    assert space.coordinates(fit.means_) == pytest.approx(np.array(truth), abs=0.1)
+
+
+def test_minimum_distance_to_mean_classifies_with_the_release():
+    X = np.concatenate([random_spd(200, 2, 0.3, 0), 20 * random_spd(200, 2, 0.3, 1)])
+    y = np.repeat(["near", "far"], 200)
+    fit = PrivateClassMeans(1.0, 1e-6, 4.0, ["near", "far"]).fit(X, y, rng=0)
+    classifier = MDM(metric="logeuclid").fit(fit.means_, fit.classes_)
+    assert (classifier.predict(X) == y).mean() > 0.95
+
+
+def test_nothing_warns():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for y in (LABELS, list(LABELS), ["a"] * N):
+            private().fit(RECORDS, y, rng=0)
+
+
+def test_the_account_keeps_what_all_means_cost_together_and_refuses_the_next():
+    X, y, account = random_spd(20, 2, 1.0, 0), [0, 1] * 10, BudgetAccountant(1.0, 1e-6)
+    private = PrivateClassMeans(0.8, 1e-6, 2.0, [0, 1])
+    private.fit(X, y, accountant=account)
+    assert account.total() == pytest.approx(0.8)
+    with pytest.raises(ValueError, match="accepted are releases that"):
+        private.fit(X, y, accountant=account)
+
+
+@pytest.mark.slow
+def test_gestures_of_real_hands_still_classify_at_a_large_epsilon_and_not_at_a_small_one():
+    path = pathlib.Path(os.environ.get("SPDLIB_DATA", ""), "emg_cov8.npz")
+    if not path.is_file():
+        pytest.skip("SPDLIB_DATA names no folder with emg_cov8.npz")
+    with np.load(path) as file:
+        X, y = file["mats"], file["labels"]
+    center, radius = ball_from_bounds(1 / 12, 128.0**2, 8)
+    test, space, classes = np.arange(len(y)) % 3 == 0, LogEuclidean(8), np.unique(y)
+    x, mine = space.log(center, X[test]), space.log(center, X[~test])
+
+    def accuracy(means):
+        near = ((means**2).sum(axis=1) - 2 * x @ means.T).argmin(axis=1)
+        return 100 * (classes[near] == y[test]).mean()
+
+    without = accuracy(np.stack([mine[y[~test] == c].mean(axis=0) for c in classes]))
+    for labels in ("private", "public"):
+        lost = [without - accuracy(space.log(center, PrivateClassMeans(
+            epsilon, 1e-6, radius, classes, center, labels=labels).fit(
+                X[~test], y[~test], rng=0).means_)) for epsilon in (8, 0.25)]
+        assert lost[0] < 5 < 15 < lost[1]

@@ -1,0 +1,243 @@
+"""The document of a release: the same bits back, and nothing in it but the release knows the data.
+
+And the count of clipped records, with noise in integers.
+"""
+
+import dataclasses
+import json
+import math
+import random
+
+import mpmath
+import numpy as np
+import pytest
+
+from spdlib import KendallPlanar, PrivateFrechetMean, Sphere, TangentGaussian, random_spd
+from spdlib.accounting import BudgetAccountant, compose
+from spdlib.clipping import steps_to
+from spdlib.release import DiscreteLaplace, Release, private_clipped_count
+from spdlib.spaces import LogEuclidean
+
+X = random_spd(60, 3, 1.0, rng=0)
+OTHER = random_spd(60, 3, 4.0, rng=1) * 50  # far away, and nearly all of it outside the ball
+DATA = {"mean", "step", "log_mean"}
+SHAPES = KendallPlanar(4).points(
+    np.random.default_rng(0).standard_normal((2, 30, 4, 2)).view(complex)[..., 0])
+POINTS = np.random.default_rng(0).standard_normal((2, 30, 3)) + [0, 0, 4]
+POINTS /= np.linalg.norm(POINTS, axis=-1, keepdims=True)
+SETTINGS = {
+    "gaussian": ((X, OTHER), dict(epsilon=1, delta=1e-6, radius=1.0)),
+    "l2": ((X, OTHER), dict(epsilon=0.1, delta=1e-9, radius=1.0, mechanism="l2",
+                            on_invalid="center")),
+    "laplace": ((X, OTHER), dict(epsilon=0.7, delta=0, radius=1.0, mechanism="laplace")),
+    "a sphere": (POINTS, dict(epsilon=1.0, delta=0, radius=0.3, center=[0, 0, 1],
+                              space=Sphere(2), mechanism="k-norm gradient")),
+    "a ball": (POINTS, dict(epsilon=1.0, delta=0, radius=0.3, center=[0, 0, 1], domain=0.4,
+                            space=Sphere(2), mechanism="laplace")),
+    "shapes": (SHAPES, dict(epsilon=1.0, delta=1e-6, radius=0.3, center=SHAPES[0, 0],
+                            space=KendallPlanar(4), statistic="tangent")),
+}
+every_setting = pytest.mark.parametrize("name", SETTINGS)
+
+
+def release(name, which=0, **options):
+    data, parameters = SETTINGS[name]
+    return PrivateFrechetMean(**parameters).fit(data[which], rng=7, **options).release_
+
+
+@every_setting
+def test_a_document_gives_back_the_same_bits(name):
+    one = release(name, group="clinic ü")
+    for again in (Release.from_json(one.to_json()), Release.from_dict(one.to_dict()),
+                  Release.from_json(json.dumps(json.loads(one.to_json()), indent=None))):
+        assert again == one
+        for field in ("mean", "step", "log_mean", "center"):
+            a, b = getattr(again, field), getattr(one, field)
+            assert a is b is None or a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+def test_numbers_that_are_hard_to_write_come_back_too():
+    hard = np.array([5e-324, -0.0, 0.1, 1 / 3, np.nextafter(1, 2), 1.7976931348623157e308])
+    one = dataclasses.replace(release("gaussian"), step=hard)
+    assert Release.from_json(one.to_json()).step.tobytes() == hard.tobytes()
+
+
+@every_setting
+def test_two_data_sets_with_the_same_noise_differ_in_the_release_only(name):
+    one, other = (release(name, which).to_dict() for which in (0, 1))
+    assert {field for field in one if one[field] != other[field]} == (
+        {"mean", "step"} | ({"log_mean"} if one["log_mean"] else set()))
+
+
+def test_the_fields_say_what_was_promised_and_by_what():
+    private = PrivateFrechetMean(1, 1e-6, 1.0).fit(X, group=4)
+    one = private.release_
+    assert (one.epsilon, one.delta, one.n, one.radius, one.group) == (1.0, 1e-6, 60, 1.0, 4)
+    assert one.mean.tolist() == private.mean_.tolist()
+    assert one.log_mean.tolist() == private.log_mean_.tolist()
+    assert one.noise["sigma"] == private.mechanism_.sigma
+    assert one.mu == private.mechanism_.mu and one.rho >= one.mu**2 / 2
+    assert one.space == repr(LogEuclidean(3)) and one.privacy == private.privacy_
+    assert one.largest_share == 1 / 60
+    assert {"spdlib", "numpy", "scipy", "python"} <= set(one.versions)
+    pure = release("laplace")
+    assert pure.mu is pure.rho is None and "scale" in pure.noise
+    assert release("a ball").noise["domain"] == 0.4
+
+
+def test_the_share_of_the_heaviest_record_is_named():
+    weights = np.linspace(1, 3, 60)
+    one = PrivateFrechetMean(1.0, 1e-6, 1.0).fit(X, sample_weight=weights).release_
+    assert one.largest_share == pytest.approx(3 / weights.sum())
+
+
+def test_a_release_of_batches_has_a_document_too():
+    private = PrivateFrechetMean(1.0, 1e-6, 1.0, n=80)
+    assert private.partial_fit(X).release(group="a").release_.n == 80
+
+
+def test_a_release_cannot_be_altered():
+    one = release("gaussian")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.epsilon = 0.1
+    with pytest.raises(ValueError, match="read-only"):
+        one.mean[0, 0] = 0
+
+
+def test_what_a_chain_has_drawn_gets_no_document():
+    rng = np.random.default_rng(0)
+    space = Sphere(5)
+    Z = rng.standard_normal((30, 6)) + 6 * np.eye(6)[0]
+    Z /= np.linalg.norm(Z, axis=-1, keepdims=True)
+    private = PrivateFrechetMean(5.0, 0, 0.5, np.eye(6)[0], "truncated loss", space=space,
+                                 clip=0.5, approximate=True).fit(Z, rng=0)
+    assert private.privacy_.startswith("not proved") and not hasattr(private, "release_")
+
+
+BAD = [
+    ({"schema": "other"}, "document has the schema 'other', version 1; accepted is"),
+    ({"version": 2}, "document has the schema 'spdlib.release', version 2; accepted is"),
+    ({"clipped": 3}, r"document has \['clipped'\]; accepted are no other fields"),
+    ({"mean": [[1.0, math.nan], [0.0, 1.0]]}, "mean is .*; accepted are nested lists of finite"),
+    ({"step": [1.0, math.inf]}, "step is .*; accepted are nested lists"),
+    ({"mean": [[1.0], [0.0, 1.0]]}, "mean is"), ({"mean": "1"}, "mean is '1'"),
+    ({"mean": [["1"]]}, "mean is"), ({"mean": None}, "mean is None"),
+    ({"mean": {"real": [1.0], "imag": [1.0, 2.0]}}, "mean is"),
+    ({"mean": [[1.0]]}, r"mean has shape \(1, 1\); accepted is \(3, 3\)"),
+    ({"epsilon": math.nan}, "epsilon is nan; accepted are finite numbers"),
+    ({"delta": "1e-6"}, "delta is '1e-6'"), ({"mu": math.inf}, "mu is inf"),
+    ({"noise": {"sigma": None}}, r"noise\['sigma'\] is None"), ({"noise": 3}, "noise is 3"),
+    ({"n": 0}, "n is 0"), ({"n": 60.0}, "n is 60.0"), ({"privacy": None}, "privacy is None"),
+    ({"shrink": 0}, "shrink is 0"), ({"group": 1.5}, "group is 1.5"),
+    ({"versions": {"numpy": 2}}, r"versions\['numpy'\] is 2"),
+]
+
+
+@pytest.mark.parametrize("change, message", BAD)
+def test_a_document_that_is_none_is_refused_by_the_name_of_its_field(change, message):
+    content = release("gaussian").to_dict() | change
+    with pytest.raises(ValueError, match=f"^{message}"):
+        Release.from_dict(content)
+    with pytest.raises(ValueError, match=f"^{message}"):
+        Release.from_json(json.dumps(content))
+
+
+def test_a_document_without_a_field_is_refused_and_so_is_what_is_no_json():
+    content = release("gaussian").to_dict()
+    for name in set(content) - {"schema", "version"}:
+        part = {key: value for key, value in content.items() if key != name}
+        with pytest.raises(ValueError, match=rf"^document lacks \['{name}'\]"):
+            Release.from_dict(part)
+    for text in "{", None, "\ud800":
+        with pytest.raises(ValueError, match="^document is no"):
+            Release.from_json(text)
+    with pytest.raises(ValueError, match=r"^document is \[\]; accepted is a dict"):
+        Release.from_json("[]")
+
+
+def outside(records, center, radius):
+    steps = steps_to(records, LogEuclidean(3), np.eye(3) if center is None else center)
+    return int((np.linalg.norm(steps, axis=1) > radius).sum())
+
+
+def test_the_count_of_clipped_records_is_that_of_those_outside_the_ball():
+    for radius in (0.3, 1.5, 2.0, 50.0):
+        exact = outside(X, None, radius)
+        found = [private_clipped_count(X, None, radius, 40.0, rng=seed) for seed in range(3)]
+        assert found == [exact] * 3  # noise of e^-40
+    assert 0 < outside(X, None, 1.5) < 60
+
+
+def test_a_count_stays_between_0_and_n_and_its_noise_comes_from_the_system():
+    found = {private_clipped_count(X[:3], None, 0.01, 0.1) for _ in range(60)}
+    assert found <= {0, 1, 2, 3} and {0, 3} <= found
+
+
+def test_a_count_spends_its_epsilon_and_is_refused_before_a_record_is_looked_at():
+    account, bad = BudgetAccountant(1.0, 1e-6), X.copy()
+    bad[3, 0, 0] = math.nan
+    with pytest.raises(ValueError, match=r"X\[3"):
+        private_clipped_count(bad, None, 1.0, 0.4, accountant=account)
+    assert account.total() == 0
+    private_clipped_count(X, None, 1.0, 0.4, accountant=account)
+    assert 0.39 < account.total() <= 0.4
+    with pytest.raises(ValueError, match="^mechanism is DiscreteLaplace"):
+        private_clipped_count(bad, None, 1.0, 0.7, accountant=account)
+    assert account.total() <= 0.4
+    PrivateFrechetMean(0.6, 1e-6, 1.0).fit(X, accountant=account)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (dict(epsilon=0), "epsilon is 0"), (dict(radius=0), "radius is 0"),
+    (dict(center=np.eye(2)), "center has shape"), (dict(on_invalid="skip"), "on_invalid is"),
+    (dict(X=X[0]), r"X has shape \(3, 3\); accepted is \(n, k, k\)"), (dict(rng=-1), "rng is -1"),
+    (dict(space=Sphere(2), center=[0, 0, 1]), r"X has shape \(60, 3, 3\); accepted is \(n, 3\)"),
+])
+def test_a_count_that_is_none_is_refused(arguments, message):
+    given = dict(X=X, center=None, radius=1.0, epsilon=1.0) | arguments
+    with pytest.raises(ValueError, match=f"^{message}"):
+        private_clipped_count(**given)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
+def test_the_noise_of_a_count_has_the_law_of_which_the_promise_is_proved(epsilon):
+    m, q, source = 40_000, math.exp(-epsilon), random.Random(0)
+    mechanism = DiscreteLaplace(epsilon)
+    draws = np.array([mechanism.draw(source) for _ in range(m)])
+
+    def cdf(z):
+        return np.where(z < 0, q ** -np.minimum(z, 0.0) / (1 + q), 1 - q ** (z + 1.0) / (1 + q))
+
+    z = np.arange(-60, 61)
+    band = math.sqrt(math.log(2 / 1e-6) / (2 * m))
+    found = np.searchsorted(np.sort(draws), z, side="right") / m
+    assert np.abs(found - cdf(z)).max() < band
+    assert np.abs(found - np.where(z < 0, cdf(z), cdf(z) * (1 + q) / (1 + 2 * q))).max() > band
+
+
+def test_the_scale_of_a_count_is_rounded_to_the_safe_side():
+    for epsilon in (1e-6, 0.1, 1 / 3, 1.0, 7.7, 1e3):
+        mechanism = DiscreteLaplace(epsilon)
+        assert mpmath.mpf(1) / mpmath.mpf(mechanism.scale) <= mechanism.loss <= epsilon
+
+
+def test_two_counts_cost_what_their_laws_say():
+    a, b = 0.3, 0.5
+    size = np.arange(-400, 401)
+    laws = []
+    for epsilon in (a, b):
+        p = np.exp(-epsilon * np.abs(size))
+        laws.append((p / p.sum(), np.exp(-epsilon * np.abs(size - 1)) / p.sum()))
+    together = compose([DiscreteLaplace(a), DiscreteLaplace(b)], 1)
+    for epsilon in (0.1, 0.4, 0.7):
+        exact = sum(np.maximum(np.multiply.outer(*(law[i] for law in laws)) - math.exp(epsilon)
+                    * np.multiply.outer(*(law[1 - i] for law in laws)), 0).sum() for i in (0, 1))
+        assert exact / 2 <= together.delta(epsilon) * (1 + 1e-9) <= exact / 2 + 2e-3
+
+
+def test_counts_and_means_share_an_account():
+    account = BudgetAccountant(1.0, 1e-6)
+    for mechanism in DiscreteLaplace(0.2), TangentGaussian(1.0, 0.5, 1e-6):
+        with account.spending(mechanism, 1):
+            pass
+    assert 0.5 < account.total() < 0.7
