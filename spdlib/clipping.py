@@ -8,11 +8,11 @@ import math
 
 import numpy as np
 
-from ._checks import EPS, array, complex_array, finite, number, positive, renumbered
+from ._checks import EPS, array, complex_array, finite, number, positive, real, renumbered
 from .spaces import KendallPlanar
 
 POLICIES = "raise", "center"
-BLOCK = 2**14  # records that are looked at together
+BLOCK, ENTRIES = 2**14, 2**20  # at most so many records are looked at together, of so many numbers
 
 
 def ball_radius(radius):
@@ -34,16 +34,24 @@ def clip_to_ball(y, radius, grid=None, weights=1.0):
     outgrow 53 bits. That cut moves a record by less than `√d n radius` times 2⁻⁵¹; one within
     (d + 8) 2⁻⁵² of the sphere goes as far inside.
     """
-    y, radius = finite(y, "y"), ball_radius(radius)
+    y, radius = real(y, "y"), ball_radius(radius)
     if y.ndim != 2:
         raise ValueError(f"y has shape {y.shape}; accepted is (n, d)")
     n, d = y.shape
-    unit, norm, largest = _unit(y)
-    limit = radius * (1 - (d + 8) * EPS)  # by more than the rounding of norm and quotient
-    outside = largest > limit / np.maximum(norm, 1)
-    y = np.where(outside, unit * (limit / np.maximum(norm, 1)), y) * weights
     grid = finest_grid(radius * np.max(weights), n) if grid is None else grid
-    return np.trunc(y / grid) * grid
+    limit = radius * (1 - (d + 8) * EPS)  # by more than the rounding of norms and quotients
+    with np.errstate(all="ignore"):  # what is too large, or NaN, is looked at below
+        cut = np.divide(y, grid, order="C")
+        far = ~(np.einsum("ij,ij->i", cut, cut) <= limit / grid * (limit / grid))
+    if far.any():
+        if not np.isfinite(y[far]).all():
+            finite(y, "y")
+        cut[far] = _into_ball(np.ascontiguousarray(y[far]), limit) / grid
+    if np.ndim(weights):
+        cut *= weights
+    np.trunc(cut, out=cut)
+    cut *= grid
+    return cut
 
 
 def project_to_ball(y, radius):
@@ -51,10 +59,7 @@ def project_to_ball(y, radius):
 
     What lies in the ball stays as it is, to the last bit.
     """
-    y, radius = finite(y, "y"), ball_radius(radius)
-    unit, norm, largest = _unit(y)
-    outside = largest > radius / np.maximum(norm, 1)
-    return np.where(outside, unit * (radius / np.maximum(norm, 1)), y)
+    return _into_ball(finite(y, "y"), ball_radius(radius))
 
 
 def shrink_to_center(y, sigma):
@@ -131,7 +136,7 @@ class ClippedSum:
         All of them or, on a ValueError for a bad record or one too many, none.
         """
         self.admit(X)
-        total = sum((steps.sum(axis=0) for _, steps in self.blocks(X, weights)),
+        total = sum((np.ones(len(steps)) @ steps for _, steps in self.blocks(X, weights)),
                     np.zeros(self.space.dim))
         self.total, self.count = self.total + total, self.count + len(X)
         return self
@@ -141,8 +146,9 @@ class ClippedSum:
 
         ValueError for a bad record.
         """
-        for start in range(0, len(X), BLOCK):
-            block = slice(start, start + BLOCK)
+        size = min(BLOCK, max(ENTRIES // math.prod(self.space.shape), 1))
+        for start in range(0, len(X), size):
+            block = slice(start, start + size)
             try:
                 y = steps_to(X[block], self.space, self.center, self.on_invalid)
             except ValueError as error:
@@ -171,6 +177,16 @@ def steps_to(X, space, center, on_invalid="raise"):
     ValueError for a record that is no point of the space, or where `on_invalid` is "center" a step
     of length 0.
     """
+    if space.flat:
+        try:
+            return space.log(center, X)
+        except ValueError:
+            if on_invalid == "raise":
+                raise
+        y, valid = np.zeros((len(X), space.dim)), space.contains(X)
+        if valid.any():
+            y[valid] = space.log(center, X[valid])
+        return y
     invalid = np.zeros(len(X), bool)
     if on_invalid == "center":  # none is left out: a batch is computed by its size
         X = X.copy()  # in one layout: a sum in another order is another sum
@@ -178,10 +194,7 @@ def steps_to(X, space, center, on_invalid="raise"):
         if invalid.all():
             return np.zeros((len(X), space.dim))
         X[invalid] = X[~invalid][0]
-    if space.flat:
-        y = space.log(center, X)
-    else:
-        y = space._log(center, space.points(X, "X"))
+    y = space._log(center, space.points(X, "X"))
     y[invalid] = 0
     return y
 
@@ -216,6 +229,13 @@ def public_center(center, space):
     except ValueError as error:
         raise ValueError(f"center is no point that float64 can hold: {error}") from None
     return center
+
+
+def _into_ball(y, radius):
+    """`y` moved radially into the ball about 0; what lies in it stays as it is."""
+    unit, norm, largest = _unit(y)
+    outside = largest > radius / np.maximum(norm, 1)
+    return np.where(outside, unit * (radius / np.maximum(norm, 1)), y)
 
 
 def _unit(y):

@@ -167,9 +167,9 @@ def upper(S):
     """`vecd` of matrices that are known to be symmetric."""
     k = S.shape[-1]
     rows, columns = _above_diagonal(k)
-    y = np.empty(S.shape[:-2] + (k * (k + 1) // 2,))
-    y[..., :k] = np.diagonal(S, axis1=-2, axis2=-1)
-    np.multiply(S[..., rows, columns], math.sqrt(2), out=y[..., k:])
+    entries = np.concatenate([np.arange(k) * (k + 1), rows * k + columns])
+    y = S.reshape(S.shape[:-2] + (k * k,)).take(entries, axis=-1)
+    y[..., k:] *= math.sqrt(2)
     return y
 
 
