@@ -14,13 +14,16 @@ import pathlib
 import platform
 import re
 import sys
+import tempfile
 import timeit
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.metadata import version
 
+import dask.array as da
 import numpy as np
+from distributed import Client, LocalCluster
 from scipy.ndimage import convolve
 from threadpoolctl import threadpool_limits
 
@@ -55,7 +58,7 @@ from spdlib.sampling import (  # noqa: E402
     metropolis,
 )
 from spdlib.spaces import AffineInvariant, KendallPlanar, Sphere  # noqa: E402
-from spdlib.spd import invvecd, mean_logeuclid, random_spd  # noqa: E402
+from spdlib.spd import ball_from_bounds, invvecd, mean_logeuclid, random_spd  # noqa: E402
 
 PAGE = ROOT / "book" / "speed.md"
 MARKERS = "<!-- begin: written by make bench -->", "<!-- end: written by make bench -->"
@@ -67,6 +70,7 @@ BATCH, CHAINS, STEPS = 10_000, 500, 400
 CHAIN = 30_000
 CURVE, NOISE = 0.6, 0.032  # length of a geodesic, and standard deviation of records about it
 FITS, FEW = 1000, 5
+MANY, CHUNK = 1_000_000, 2**15  # records on a cluster, and in a chunk
 
 
 def run_by_run(*functions):
@@ -469,6 +473,36 @@ def private_curves():
         yield name, f"{np.median(times):.2f} s", f"{max(times):.2f} s"
 
 
+def from_file(path, n, k):
+    """The records of a file as a dask array, of which each worker reads its own chunks."""
+    def read(block_info=None):
+        (start, stop), *_ = block_info[None]["array-location"]
+        return np.memmap(path, float, "r", shape=(n, k, k))[start:stop]
+
+    sizes = np.diff([*range(0, n, CHUNK), n]).tolist()
+    return da.map_blocks(read, chunks=(tuple(sizes), (k,), (k,)), meta=np.empty((0, k, k)))
+
+
+def on_a_cluster(k=9):
+    """Rows of the table of the exact sum of many records of a file: one machine, and a cluster."""
+    center, radius = ball_from_bounds(0.1, 10.0, k)
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "records")
+        X = np.memmap(path, float, "w+", shape=(MANY, k, k))
+        for start in range(0, MANY, BATCH):
+            X[start:start + BATCH] = random_spd(BATCH, k, 1.0, rng=start)
+        with LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1",
+                          dashboard_address=None) as cluster, Client(cluster):
+            jobs = [FrechetMean(records, center, radius).total
+                    for records in (X, from_file(path, MANY, k))]
+            assert np.array_equal(*(job() for job in jobs)), "the bits of the sums differ"
+            times = np.array([[timeit.timeit(job, number=1) for job in jobs]
+                              for _ in range(RUNS)]).T
+    for way, time in zip(("threads of one process", "Dask, two processes"), times, strict=True):
+        ratios = ", ".join(f"{ratio:.2f}" for ratio in time / times[0])
+        yield way, f"{np.median(time):.2f} s", f"{MANY / np.median(time):,.0f}", f"**{ratios}**"
+
+
 def table(caption, header, rows):
     """A Markdown table; each row is shown as soon as it is measured."""
     print(f"\n{caption}\n" + " | ".join(header), flush=True)
@@ -518,7 +552,10 @@ def main():
                    ["way", "one fit", f"of spdlib's one by one, in each of {RUNS} runs"],
                    geodesic_fits()),
              table(f"Private geodesic regression on S², ε = 1, {RUNS} runs",
-                   ["what", "median", "longest"], private_curves())]
+                   ["what", "median", "longest"], private_curves()),
+             table(f"The exact sum of {MANY:,} matrices of size 9, from a file",
+                   ["way", "time", "records a second", f"of the threads', in each of {RUNS} runs"],
+                   on_a_cluster())]
     begin, end = MARKERS
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
     _, _, after = rest.partition(end)

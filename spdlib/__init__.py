@@ -2,14 +2,17 @@
 other spaces.
 """
 
+from .accounting import BudgetAccountant
 from .class_means import PrivateClassMeans
 from .densities import KNormGradient, TruncatedLoss
+from .discrete import DiscreteGaussian
 from .frechet import FrechetMean, frechet_mean, frechet_sensitivity
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from .planning import expected_error, plan, records_needed
 from .private_mean import PrivateFrechetMean
 from .private_regression import PrivateGeodesicRegression
 from .regression import GeodesicRegression
+from .release import Release
 from .spaces import (
                      AffineInvariant,
                      Euclidean,
@@ -30,11 +33,11 @@ from .spd import (
                   vecd,
 )
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 
-__all__ = ["AffineInvariant", "Euclidean", "FrechetMean", "GeodesicRegression", "KNormGradient",
+__all__ = ["AffineInvariant", "BudgetAccountant", "DiscreteGaussian", "Euclidean", "FrechetMean", "GeodesicRegression", "KNormGradient",
            "KendallPlanar", "L2Mechanism", "LogEuclidean", "PrivateClassMeans",
-           "PrivateFrechetMean", "PrivateGeodesicRegression", "RiemannianLaplace", "Sphere",
+           "PrivateFrechetMean", "PrivateGeodesicRegression", "Release", "RiemannianLaplace", "Sphere",
            "TangentGaussian", "TangentSpace", "TruncatedLoss", "ball_from_bounds",
            "distance_logeuclid", "expected_error", "expm", "frechet_mean", "frechet_sensitivity",
            "invvecd", "logm", "mean_logeuclid", "plan", "powm", "random_spd", "records_needed",

@@ -21,7 +21,9 @@ What is chosen on the way is another matter: an account refuses a release by wha
 and the scale of a release may have been chosen by what earlier ones have shown. Where all noise is
 Gaussian, a limit on the sum of the mu_i^2 promises no less for that (Smith and Thakurta 2022), and
 where all promises are pure, neither does one on the sum of the epsilon_i (Rogers et al. 2016). For
-mixtures it is not proved.
+mixtures, and for pure promises composed by their losses, a limit on the composition may promise
+less ("f-Differential Privacy Filters", arXiv 2602.06756): there the scales have to be settled
+beforehand, which includes that they follow a public rule such as what remains.
 """
 
 import collections
@@ -221,7 +223,7 @@ class Cost(NamedTuple):
     @classmethod
     def of(cls, mechanism, d):
         """That of a mechanism that answers in R^d. ValueError where it does not say."""
-        d = integer(d, "d", 1, 5050)
+        d = integer(d, "d", 1, 5050 if getattr(mechanism, "law", None) == "l2" else math.inf)
         if hasattr(mechanism, "mu"):
             return cls("gaussian", positive(float(mechanism.mu), "mu"))
         if not hasattr(mechanism, "law"):
@@ -262,9 +264,8 @@ class BudgetAccountant:
     a person loses what was released about the own group and about all, and no more. The account
     promises the most that any group loses.
 
-    Scales of noise may be chosen by what earlier releases have shown where all noise is Gaussian,
-    or all promises are pure; for mixtures they have to be settled beforehand, while the queries may
-    be chosen on the way.
+    Queries may be chosen by what earlier releases have shown. So may scales of noise where all of
+    it is Gaussian, or where δ is 0; else scales and kinds have to be settled beforehand.
 
     Parameters
     ----------

@@ -4,15 +4,14 @@ import functools
 
 import numpy as np
 
-from ._checks import choice, generator, unmasked
+from ._checks import choice, unmasked
 from ._estimator import Estimator
-from .accounting import spending
-from .clipping import ClippedSum, project_to_ball
+from .accounting import group_label, spending
+from .clipping import ClippedSum, project_to_ball, shrink_to_center
 from .frechet import FrechetMean
-from .private_mean import MECHANISMS
+from .private_mean import EXACT, MECHANISMS, NORMAL
 
 LABELS = "private", "public"
-GAUSSIAN = "gaussian", "classical gaussian"
 
 
 class ClassSums(FrechetMean):
@@ -141,9 +140,10 @@ class PrivateClassMeans(Estimator):
         those that might occur, not those that did.
     center : array of shape (k, k), or space.shape, optional
         Centre of the ball; for matrices the identity by default.
-    mechanism : {"gaussian", "classical gaussian"}
+    mechanism : {"gaussian", "classical gaussian", "discrete gaussian"}
         Noise is added to the sums of all classes as to one vector. So it has to be Gaussian: the
-        price of other noise grows with the number of classes.
+        price of other noise grows with the number of classes. With "discrete gaussian" the promise
+        holds for the floats that leave; take it for every release that leaves the house.
     on_invalid : {"raise", "center"}
         What happens to a record that is no point of the space and, with private labels, to a label
         that is none of the classes. "raise" refuses the data set, and the exception speaks of the
@@ -154,6 +154,10 @@ class PrivateClassMeans(Estimator):
     space : optional
         The space of the records, `LogEuclidean(k)` by default. A curved one has a flat one at each
         public centre, its `TangentSpace`.
+    shrink : bool
+        Whether each mean is drawn towards the centre by what the noise of its sum says, before it
+        is projected, as `PrivateFrechetMean` does it; on spaces of 3 dimensions and more. The mean
+        of a class that is small beside the noise then often is the centre.
 
     Attributes
     ----------
@@ -191,10 +195,10 @@ class PrivateClassMeans(Estimator):
     """
 
     def __init__(self, epsilon, delta, radius, classes, center=None, mechanism="gaussian",
-                 on_invalid="raise", *, labels="private", space=None):
+                 on_invalid="raise", *, labels="private", space=None, shrink=False):
         self.epsilon, self.delta, self.radius, self.classes = epsilon, delta, radius, classes
         self.center, self.mechanism, self.on_invalid = center, mechanism, on_invalid
-        self.labels, self.space = labels, space
+        self.labels, self.space, self.shrink = labels, space, shrink
 
     def fit(self, X, y, *, rng=None, accountant=None, group=None):
         """Release the means of the classes.
@@ -206,10 +210,11 @@ class PrivateClassMeans(Estimator):
         y : sequence of n labels
         rng : Generator, int or None
             For experiments: a `numpy.random.Generator` or a seed; None takes fresh entropy from the
-            system. It is not kept.
+            system. It is not kept. "discrete gaussian" takes None only.
         accountant : BudgetAccountant, optional
-            What is spent is written down there before a record is looked at, or refused.
-        group : optional
+            What is spent, once for all classes, is written down there before a record is looked at,
+            or refused. With public labels it is spent on neighbours within a class only.
+        group : str or int, optional
             Public label of a group of people, of whom nobody is in another.
 
         Returns
@@ -226,25 +231,39 @@ class PrivateClassMeans(Estimator):
         self._forget()
         query = ClassSums(X, y, self.classes, self.center, self.radius, self.space,
                           self.on_invalid, self.labels)
-        make = MECHANISMS[choice(self.mechanism, "mechanism", GAUSSIAN)]
-        mechanism, rng = make(query, self.epsilon, self.delta), generator(rng)
-        with spending(accountant, mechanism, query.dim, group):
+        make = (MECHANISMS | EXACT)[choice(self.mechanism, "mechanism", NORMAL)]
+        mechanism = make(query, self.epsilon, self.delta)
+        self._check_shrink(query)
+        rng, group = mechanism._source(rng), group_label(group)
+        with spending(accountant, mechanism, query.space.dim, group):
             answer = mechanism.answer(query, rng)
         steps, counts = query.means(answer, getattr(mechanism, "grid", None))
+        if self.shrink:
+            noise = mechanism.sigma / np.maximum(counts, 1)
+            steps = np.stack([shrink_to_center(*each) for each in zip(steps, noise, strict=True)])
         steps = project_to_ball(steps, query.radius)
         space, center = query.space, query.center
         self.means_ = np.stack([
             space.exp(center, space.within_reach(center, step)) for step in steps])
         self.classes_, self.counts_, self.mechanism_ = query.classes, counts, mechanism
+        self.privacy_ = self._promise(query.n)
+        return self
+
+    def _promise(self, n):
         replaced = {
-            "private": f"one of n = {query.n} records is replaced, with its label; n",
+            "private": f"one of n = {n} records is replaced, with its label; n",
             "public": "one record is replaced within its class; labels, and so sizes of classes",
         }
-        self.privacy_ = (
-            f"({self.epsilon}, {self.delta})-differentially private, all means together, when "
-            f"{replaced[self.labels]}, the classes, the radius {self.radius} and the centre are "
-            "public")
-        return self
+        return (f"({self.epsilon}, {self.delta})-differentially private, all means together, when "
+                f"{replaced[self.labels]}, the classes, the radius {self.radius} and the centre "
+                "are public")
+
+    def _check_shrink(self, query):
+        if not isinstance(self.shrink, (bool, np.bool_)):
+            raise ValueError(f"shrink is {self.shrink!r}; accepted are True and False")
+        if self.shrink and query.space.dim < 3:
+            raise ValueError(f"shrink is True; accepted is False on {query.space!r}, since only in "
+                             "3 dimensions and more is it known to be better")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

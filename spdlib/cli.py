@@ -137,8 +137,8 @@ def planned(a):
     yield aligned([header, *([row[0], *("–" if value is None else f"{value:.4g}"
                                         for value in row[1:])] for row in rows)])
     best, pure = min(rows[:-1], key=lambda row: row.bare), rows[-1]
-    yield (f"\nAt ({a.epsilon:g}, {a.delta:g}) {best.mechanism} noise errs least; laplace errs "
-           f"{pure.bare / best.bare:.3g} times as much, and promises more: δ = 0.")
+    yield (f"\nAt ({a.epsilon:g}, {a.delta:g}) bare {best.mechanism} noise errs least; laplace "
+           f"errs {pure.bare / best.bare:.3g} times as much, and promises more: δ = 0.")
     if a.error is not None:
         needed = (f"{row.mechanism} "
                   f"{records_needed(a.k, radius, a.epsilon, row.delta, a.error, row.mechanism)}"

@@ -131,8 +131,9 @@ class DiscreteGaussian(Mechanism):
         """
         self._source(rng)
         self._check(query)
-        shape, draw = (*_batch(size), query.space.dim), self._sampler()
+        size, draw = _batch(size), self._sampler()
         counts = _whole(query.total(self.grid) / self.grid)
+        shape = *size, *counts.shape
         noisy = np.array(draw(np.broadcast_to(counts, shape).ravel().tolist()), dtype=np.int64)
         return noisy.reshape(shape) * self.grid / self.divisor
 

@@ -387,8 +387,10 @@ def test_what_is_no_mechanism_no_account_and_no_label_is_refused():
     account = BudgetAccountant(1.0, 1e-6)
     with pytest.raises(ValueError, match="^mechanism is None; accepted are those of spdlib"):
         spend(account, None)
-    with pytest.raises(ValueError, match="^d is 0; accepted are integers from 1 to 5050"):
+    with pytest.raises(ValueError, match="^d is 0; accepted are integers ≥ 1"):
         spend(account, gaussian(0.5), 0)
+    with pytest.raises(ValueError, match="^d is 5051; accepted are integers from 1 to 5050"):
+        spend(account, L2Mechanism(1.0, 0.5, 1e-6, 5050), 5051)
     for label in True, 1.5, ("a",), [1]:
         with pytest.raises(ValueError, match="^group is .*; accepted are a str, an integer, or"):
             spend(account, gaussian(0.5), group=label)

@@ -389,7 +389,7 @@ def test_a_plan_shows_every_mechanism_and_which_errs_least(capsys):
         assert ("–" in shown) == (row.mechanism in ("l2", "laplace"))
         assert f"{row.mechanism} {records_needed(3, 2.0, 0.5, row.delta, 0.05, row.mechanism)}" \
             in out.splitlines()[-1]
-    assert "At (0.5, 1e-06) l2 noise errs least; laplace errs 1.03 times as much, and" in out
+    assert "At (0.5, 1e-06) bare l2 noise errs least; laplace errs 1.03 times as much, and" in out
 
 
 def test_a_plan_takes_bounds_on_the_eigenvalues_in_place_of_a_radius(capsys):

@@ -17,7 +17,7 @@ def test_the_examples_of_a_module_give_what_they_show(name):
     assert doctest.testmod(module).failed == 0
 
 
-@pytest.mark.parametrize("name", ["spd", "frechet"])
+@pytest.mark.parametrize("name", ["spd", "private_mean"])
 def test_the_modules_that_are_learnt_first_have_examples(name):
     module = importlib.import_module(f"spdlib.{name}")
     assert doctest.testmod(module).attempted > 0

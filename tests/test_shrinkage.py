@@ -20,6 +20,7 @@ from spdlib import (
     random_spd,
 )
 from spdlib.clipping import project_to_ball, shrink_to_center
+from spdlib.discrete import DiscreteGaussian
 
 GAUSSIAN = TangentGaussian(1.0, 1.0, 1e-6)
 SIGMA = GAUSSIAN.sigma
@@ -285,3 +286,22 @@ def test_a_space_on_which_shrinking_is_not_known_to_be_better_is_refused(space, 
     center = None if space is None else np.eye(X.shape[1])[0]
     with pytest.raises(ValueError, match="^shrink is True; accepted is False on .*only in flat"):
         PrivateFrechetMean(1.0, 1e-6, 0.5, center, space=space, shrink=True).fit(X)
+
+
+def test_exact_noise_is_shrunk_by_its_own_scale(monkeypatch):
+    drawn = np.array([0.9, -0.4, 0.1, 0.3, 0.0, 0.2])
+    monkeypatch.setattr(DiscreteGaussian, "_sampler", lambda self: None)
+    monkeypatch.setattr(DiscreteGaussian, "answer", lambda self, query, rng: drawn)
+    private = PrivateFrechetMean(0.5, 1e-6, 2.0, mechanism="discrete gaussian", shrink=True)
+    released = private.fit(random_spd(150, 3, 1.0, 0))
+    sigma = released.mechanism_.sigma
+    wanted = drawn * (1 - 4 * sigma**2 / (drawn @ drawn))
+    assert 0 < np.linalg.norm(wanted) < 0.95 * np.linalg.norm(drawn)
+    np.testing.assert_allclose(released.log_mean_, wanted, rtol=1e-12)
+
+
+def test_exact_noise_errs_as_that_in_real_numbers():
+    exact = DiscreteGaussian(1.0, 50, 0.5, 1e-6)
+    real = TangentGaussian(exact.sensitivity, 0.5, 1e-6)
+    errors = [expected_error(made, 6, 1.0, 0.4, shrink=True) for made in (exact, real)]
+    assert errors[0] == pytest.approx(errors[1], rel=1e-9)
