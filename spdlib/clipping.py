@@ -113,8 +113,6 @@ class ClippedSum:
         What happens to a record that is no point of the space.
     grid : float, optional
         The power of two of which all entries are multiples; the finest that n records allow.
-    heaviest : float
-        Largest weight of a record.
 
     Attributes
     ----------
@@ -124,14 +122,14 @@ class ClippedSum:
         Number of records in it.
     """
 
-    def __init__(self, space, center, radius, n, on_invalid="raise", grid=None, heaviest=1.0):
+    def __init__(self, space, center, radius, n, on_invalid="raise", grid=None):
         self.space, self.center, self.radius, self.n = space, center, radius, n
-        self.on_invalid, self.heaviest = on_invalid, heaviest
-        self.grid = finest_grid(radius * heaviest, n) if grid is None else grid
+        self.on_invalid = on_invalid
+        self.grid = finest_grid(radius, n) if grid is None else grid
         self.total, self.count = np.zeros(space.dim), 0
 
     def add(self, X, weights=None):
-        """Itself, with the records `X`, shape `(m, *space.shape)`, each times its weight.
+        """Itself, with the records `X`, shape `(m, *space.shape)`, each times its weight up to 1.
 
         All of them or, on a ValueError for a bad record or one too many, none.
         """

@@ -39,9 +39,7 @@ def frechet_sensitivity(n, radius, space=None, tolerance=0, weights=None):
     """
     n, radius = integer(n, "n", 1, 1e300), ball_radius(radius)
     tolerance = number(tolerance, "tolerance", 0, 1e280, "numbers from 0 to 1e280")
-    if weights is not None and not (space is None or space.flat):
-        raise ValueError(f"weights are given on {space!r}; accepted are those of flat spaces, such "
-                         "as its TangentSpace at a public centre")
+    _check_weighted(space, weights)
     if weights is not None:
         share = 1 / math.fsum(public_weights(weights, n)) * (1 + 4 * EPS)
         return 2 * radius * share + 4 * radius * EPS + 2 * tolerance
@@ -157,6 +155,7 @@ class FrechetMean:
             raise ValueError(f"space is {space!r}; accepted for records that are a dask array are "
                              "flat spaces, such as its TangentSpace at a public centre")
         self._about(shape[0], center, radius, space, on_invalid)
+        _check_weighted(space, weights)
         self.weights = None if weights is None else public_weights(weights, self.n)
 
     def _about(self, n, center, radius, space, on_invalid):
@@ -193,6 +192,9 @@ class FrechetMean:
         if not isinstance(self._X, np.ndarray):
             raise ValueError("the records are a dask array or came in batches; accepted where each "
                              "of them is asked for is an array in memory, as X.compute() makes")
+        if self.weights is not None:
+            raise ValueError("the records have weights; accepted where each of them is asked for "
+                             "is None")
         y = steps_to(self._X, self.space, self.center, self.on_invalid)
         return clip_to_ball(y, self.radius)
 
@@ -243,6 +245,7 @@ class RunningMean(FrechetMean):
             raise ValueError(f"space is {space!r}; accepted for records that come in batches are "
                              "flat spaces, such as its TangentSpace at a public centre")
         self._about(integer(n, "n", 1), center, radius, space, on_invalid)
+        self.center = self.center.copy()  # it may change there between two batches
         self._sum = None
 
     def add(self, X, grid=None):
@@ -267,6 +270,12 @@ class RunningMean(FrechetMean):
 
     def _empty(self, grid):
         return ClippedSum(self.space, self.center, self.radius, self.n, self.on_invalid, grid)
+
+
+def _check_weighted(space, weights):
+    if weights is not None and not (space is None or space.flat):
+        raise ValueError(f"weights are given on {space!r}; accepted are those of flat spaces, such "
+                         "as its TangentSpace at a public centre")
 
 
 def public_weights(weights, n):

@@ -136,7 +136,13 @@ class PrivateFrechetMean(Estimator):
         self.statistic, self.clip, self.domain = statistic, clip, domain
         self.approximate, self.shrink, self.n = approximate, shrink, n
 
-    _running = None  # a query that takes in batches, and its mechanism
+    _running = None  # a query that takes in batches, its mechanism, and the parameters of both
+
+    def __getstate__(self):
+        if self._running is not None:
+            raise TypeError("the estimator holds a sum of records, which is not private; accepted "
+                            "for a copy or a pickle is one whose release has been made")
+        return vars(self).copy()
 
     def fit(self, X, y=None, *, sample_weight=None, rng=None, accountant=None, group=None):
         """Release the mean of the records.
@@ -168,7 +174,8 @@ class PrivateFrechetMean(Estimator):
         ------
         ValueError
             For a parameter, a shape or a record that is none, and for what the space cannot keep.
-            Then nothing has been drawn, and no attribute of an earlier fit is left.
+            Then nothing has been drawn, and no attribute of an earlier fit is left; nor is the sum
+            of batches that have not been released.
         ImportError
             For "discrete gaussian" without OpenDP, before a record is looked at.
         """
@@ -180,9 +187,10 @@ class PrivateFrechetMean(Estimator):
     def partial_fit(self, X, y=None):
         """Take in a batch of the `n` records of which the constructor was told; returns itself.
 
-        Any order and any partition of them give the same sum, to the last bit; memory is bounded by
-        that of a batch. Until `release` the estimator holds that sum, which is not private, and
-        neither a copy nor a pickle can be made of it.
+        Any order and any partition of them give the same sum, to the last bit (claim SP-22); memory
+        is bounded by that of a batch. Until `release` the estimator holds that sum, which is not
+        private, and neither a copy nor a pickle can be made of it; `fit` forgets it. The parameters
+        are those of the first batch, and stay so until the release.
 
         Parameters
         ----------
@@ -193,34 +201,65 @@ class PrivateFrechetMean(Estimator):
         Raises
         ------
         ValueError
-            As `fit`; for one record too many; on a curved space, but for the tangent mean. Then
-            none of the batch is added.
+            As `fit`; for one record too many; for a parameter that is another now; on a curved
+            space, but for the tangent mean; for "k-norm gradient" and "truncated loss", which ask
+            for each record. Then none of the batch is added.
         """
-        if self._running is None:
-            self._forget()
-            space = self._space() or LogEuclidean(np.shape(X)[-1])
-            query = RunningMean(self.n, self.center, self.radius, space, self.on_invalid)
-            self._running = query, self._mechanism(query)
-        query, mechanism = self._running
+        query, mechanism, _ = running = self._running or self._begin(X)
+        self._unchanged(running)
         query.add(X, getattr(mechanism, "grid", None))
+        self._running = running
         return self
 
     def release(self, rng=None, *, accountant=None, group=None):
         """Release the mean of the records that came in batches, and forget their sum; itself.
 
-        Fewer records than n count as the centre.
+        Fewer records than n count as the centre. What is refused, before anything is drawn, leaves
+        the sum as it is.
         """
         if self._running is None:
             raise ValueError("no batch has come in; accepted is a release after partial_fit")
-        query, mechanism = self._running
+        self._unchanged(self._running)
+        query, mechanism, _ = self._running
         self._release(query, mechanism, rng, accountant, group)
-        self._running = None
+        del self._running
         return self
+
+    def _forget(self):
+        super()._forget()
+        vars(self).pop("_running", None)
+
+    def _begin(self, X):
+        """The query without a record, its mechanism, and the parameters of which they are made."""
+        self._forget()
+        if self.n is None:
+            raise ValueError("n is None; accepted for records that come in batches is their public "
+                             "number, an integer ≥ 1")
+        if self.mechanism in DENSITIES:
+            raise ValueError(f"mechanism is {self.mechanism!r}; accepted for records that come in "
+                             f"batches are {sorted(MECHANISMS | EXACT)}, which ask for no more "
+                             "than their sum")
+        space, shape = self._space(), np.shape(X)
+        if space is None and (len(shape) != 3 or shape[1] != shape[2]):
+            raise ValueError(f"X has shape {shape}; accepted is (m, k, k)")
+        query = RunningMean(self.n, self.center, self.radius, space or LogEuclidean(shape[1]),
+                            self.on_invalid)
+        return query, self._mechanism(query), self.get_params()
+
+    def _unchanged(self, running):
+        """ValueError where a parameter is no longer what it was when the first batch came in."""
+        for name, value in running[-1].items():
+            if not np.array_equal(now := getattr(self, name), value):
+                raise ValueError(f"{name} is {now!r}; accepted until the release is {value!r}, as "
+                                 "it was when the first batch came in")
 
     def _mechanism(self, query):
         """The mechanism for this query. ValueError for parameters that are none."""
         makers = MECHANISMS | EXACT | DENSITIES
         make = makers[choice(self.mechanism, "mechanism", makers)]
+        if self.mechanism in DENSITIES and query.weights is not None:
+            raise ValueError(f"weights are given with {self.mechanism!r}; accepted is None, since "
+                             "it asks for each record and not for a weighted sum")
         return make(query, self.epsilon, self.delta, **self._options(query))
 
     def _release(self, query, mechanism, rng, accountant, group):

@@ -28,6 +28,7 @@ from .spd import (
     DIVIDES,
     LOG_MAX,
     LOG_MIN,
+    _vecd,
     blocks,
     cholesky,
     congruent,
@@ -46,7 +47,6 @@ from .spd import (
     relative_distance,
     relative_log,
     upper,
-    vecd,
     widest_spread,
 )
 
@@ -165,7 +165,7 @@ class LogEuclidean(_Matrices, _Flat):
 
     def coordinates(self, X):
         """`vecd(logm(X))`, shape `(..., dim)`."""
-        return vecd(logm(self._shaped(X, "X")))
+        return upper(logm(self._shaped(X, "X")))
 
     def point(self, y):
         """The SPD matrices with coordinates `y`, shape `(..., k, k)`."""
@@ -207,7 +207,7 @@ class Euclidean(_Matrices, _Flat):
 
     def coordinates(self, X):
         """`vecd(X)`, shape `(..., dim)`."""
-        return vecd(self._shaped(X, "X"))
+        return _vecd(self._shaped(X, "X"), "X")
 
     def point(self, y):
         """The symmetric matrices with coordinates `y`, shape `(..., k, k)`."""

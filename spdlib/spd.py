@@ -155,11 +155,15 @@ def vecd(S):
     pyRiemann's `upper` has the same numbers row by row: 1, 4, 5, 2, 6, 3, with the same √2 off the
     diagonal.
     """
-    S = _symmetric(S, "S")
+    return _vecd(S, "S")
+
+
+def _vecd(S, name):
+    S = _symmetric(S, name)
     if (bad := np.abs(S) > LARGEST).any():
         index = first(bad)
-        raise ValueError(f"S{at(index)} is {S[index]:.6g}; accepted are entries up to {LARGEST:.6g}"
-                         ", whose coordinates have differences in float64")
+        raise ValueError(f"{name}{at(index)} is {S[index]:.6g}; accepted are entries up to "
+                         f"{LARGEST:.6g}, whose coordinates have differences in float64")
     return upper(S)
 
 
@@ -719,9 +723,8 @@ def _rotate(a, sqrt, copysign):
     V = [[float(i == j) for j in range(k)] for i in range(k)]  # V[p] holds the eigenvectors p
     for p, q in [(0, 1)] if k == 2 else 4 * [(0, 1), (0, 2), (1, 2)]:
         none = a[p][q] == 0
-        cotangent = (a[q][q] / 2 - a[p][p] / 2) / (a[p][q] + none)  # of twice the angle
-        t = (1 - none) / (abs(cotangent) + sqrt(1 + cotangent * cotangent))
-        t = copysign(t, cotangent) + 0.0  # not -0
+        cot = (a[q][q] / 2 - a[p][p] / 2) / (a[p][q] + none)  # of twice the angle
+        t = copysign((1 - none) / (abs(cot) + sqrt(1 + cot * cot)), cot) + 0.0  # not -0
         c = 1 / sqrt(1 + t * t)
         s, shift = c * t, t * a[p][q]
         a[p][p], a[q][q], a[p][q] = a[p][p] - shift, a[q][q] + shift, 0.0

@@ -308,7 +308,7 @@ def test_a_release_lies_in_the_ball_and_no_two_are_alike():
 def test_batches_and_the_whole_have_one_sum():
     X = random_spd(50, 3, 1.0, 0)
     estimator = private(n=50).partial_fit(X[30:]).partial_fit(X[:30])
-    query, mechanism = estimator._running
+    query, mechanism, _ = estimator._running
     assert (query.total() == FrechetMean(X, None, 1.0).total(mechanism.grid)).all()
     assert isinstance(estimator.release().mechanism_, DiscreteGaussian)
 
