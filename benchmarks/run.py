@@ -492,7 +492,7 @@ def on_a_cluster(k=9):
         for start in range(0, MANY, BATCH):
             X[start:start + BATCH] = random_spd(BATCH, k, 1.0, rng=start)
         with LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1",
-                          dashboard_address=None) as cluster, Client(cluster):
+                          dashboard_address="127.0.0.1:0") as cluster, Client(cluster):
             jobs = [FrechetMean(records, center, radius).total
                     for records in (X, from_file(path, MANY, k))]
             assert np.array_equal(*(job() for job in jobs)), "the bits of the sums differ"

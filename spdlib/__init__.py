@@ -35,10 +35,10 @@ from .spd import (
 
 __version__ = "0.6.0"
 
-__all__ = ["AffineInvariant", "BudgetAccountant", "DiscreteGaussian", "Euclidean", "FrechetMean", "GeodesicRegression", "KNormGradient",
-           "KendallPlanar", "L2Mechanism", "LogEuclidean", "PrivateClassMeans",
-           "PrivateFrechetMean", "PrivateGeodesicRegression", "Release", "RiemannianLaplace", "Sphere",
-           "TangentGaussian", "TangentSpace", "TruncatedLoss", "ball_from_bounds",
-           "distance_logeuclid", "expected_error", "expm", "frechet_mean", "frechet_sensitivity",
-           "invvecd", "logm", "mean_logeuclid", "plan", "powm", "random_spd", "records_needed",
-           "vecd"]
+__all__ = ["AffineInvariant", "BudgetAccountant", "DiscreteGaussian", "Euclidean", "FrechetMean",
+           "GeodesicRegression", "KNormGradient", "KendallPlanar", "L2Mechanism", "LogEuclidean",
+           "PrivateClassMeans", "PrivateFrechetMean", "PrivateGeodesicRegression", "Release",
+           "RiemannianLaplace", "Sphere", "TangentGaussian", "TangentSpace", "TruncatedLoss",
+           "ball_from_bounds", "distance_logeuclid", "expected_error", "expm", "frechet_mean",
+           "frechet_sensitivity", "invvecd", "logm", "mean_logeuclid", "plan", "powm", "random_spd",
+           "records_needed", "vecd"]

@@ -106,7 +106,7 @@ def expected_error(mechanism, d, radius=None, at=0.0, power=1, shrink=False):
     >>> round(expected_error(mechanism, d=36, radius=0.25), 4)
     0.239
     >>> round(expected_error(mechanism, d=36, radius=0.25, shrink=True), 4)
-    0.0376
+    0.0274
     """
     law, power = mechanism.error(d), integer(power, "power", 1, 2)
     if not getattr(getattr(mechanism, "space", None), "flat", True) and radius is not None:

@@ -47,7 +47,7 @@ def cluster():
     """A cluster of two processes on this machine."""
     distributed = pytest.importorskip("distributed", reason="dask is not installed")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1",
-                                  dashboard_address=None, silence_logs="ERROR") as cluster:
+                                  dashboard_address="127.0.0.1:0", silence_logs="ERROR") as cluster:
         yield cluster
 
 

@@ -246,7 +246,11 @@ def test_nothing_but_the_release_depends_on_the_data():
     first, second = (vars(one.fit(random_spd(9, 2, r, 1), rng=0))
                      for one, r in zip(private, (0.2, 2), strict=True))
     parameters = set(vars(PrivateFrechetMean(1.0, 1e-5, 1.5)))
-    assert set(first) == parameters | {"mean_", "log_mean_", "mechanism_", "privacy_"}
+    assert set(first) == parameters | {"mean_", "log_mean_", "mechanism_", "privacy_",
+                                       "release_"}
+    documents = [each.pop("release_").to_dict() for each in (first, second)]
+    assert {name for name in documents[0] if documents[0][name] != documents[1][name]} == {
+        "mean", "log_mean", "step"}
     for release in ("mean_", "log_mean_"):
         assert not np.array_equal(first.pop(release), second.pop(release))
     assert vars(first.pop("mechanism_")) == vars(second.pop("mechanism_"))
