@@ -497,9 +497,9 @@ LAWS = [
 
 
 @each_space
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_the_laws_hold(name, law):
-    law(SPACES[name][0], sample(*SPACES[name]))
+def test_the_laws_hold(name):
+    for law in LAWS:  # six hundred tests would cost more than what they look at
+        law(SPACES[name][0], sample(*SPACES[name]))
 
 
 # every law is there for a reason ------------------------------------------------------------------
