@@ -167,7 +167,7 @@ class DiscreteGaussian(Mechanism):
     def delta(self, epsilon, d):
         """A δ at which an answer in R^d is (ε, δ)-DP, rounded up.
 
-        It is the smallest for continuous noise that is by `SMOOTHING`²/2s² of itself smaller.
+        It is the smallest for continuous noise that is by 32/s² of itself smaller.
 
         Parameters
         ----------
