@@ -304,11 +304,8 @@ class BudgetAccountant:
         return self._delta
 
     @contextlib.contextmanager
-    def spending(self, mechanism, d, group=None):
+    def spending(self, mechanism, d, group=None, *, refund=False):
         """Context in which the mechanism answers once; what that costs is written down on entry.
-
-        On a ValueError, with which mechanisms of this package say that nothing was drawn, it is
-        given back.
 
         Parameters
         ----------
@@ -318,6 +315,9 @@ class BudgetAccountant:
             Dimension of the answer.
         group : str or int, optional
             Label of the people whom the answer is about; by default all.
+        refund : bool
+            Whether a ValueError in the context gives it back: with `answer` of the mechanisms of
+            this package, which raise none once noise is drawn. Not with `release` and `perturb`.
 
         Raises
         ------
@@ -335,8 +335,9 @@ class BudgetAccountant:
         try:
             yield
         except ValueError:
-            with self._lock:
-                self._spent.remove(spent)
+            if refund:
+                with self._lock:
+                    self._spent.remove(spent)
             raise
 
     def total(self):
@@ -472,12 +473,12 @@ class BudgetAccountant:
 
 
 def spending(accountant, mechanism, d, group=None):
-    """The context of `BudgetAccountant.spending`; without an accountant, one that does nothing."""
+    """The context in which an estimator asks for an answer; without an account it does nothing."""
     if accountant is None:
         return contextlib.nullcontext()
     if not isinstance(accountant, BudgetAccountant):
         raise ValueError(f"accountant is {accountant!r}; accepted are a BudgetAccountant and None")
-    return accountant.spending(mechanism, d, group)
+    return accountant.spending(mechanism, d, group, refund=True)
 
 
 _TAKEN, _TAKING = set(), threading.Lock()  # tokens of documents, in this process

@@ -263,7 +263,7 @@ class PrivateFrechetMean(Estimator):
         return make(query, self.epsilon, self.delta, **self._options(query))
 
     def _release(self, query, mechanism, rng, accountant, group):
-        rng, group = mechanism._source(rng), group_label(group)
+        seeded, rng, group = rng is not None, mechanism._source(rng), group_label(group)
         space, center = query.space, query.center
         with spending(accountant, mechanism, space.dim, group):
             step = mechanism.answer(query, rng)
@@ -282,7 +282,7 @@ class PrivateFrechetMean(Estimator):
             self.privacy_ = (f"not proved to be private: a chain has approximated a law that is "
                              f"{self.privacy_}; a chain certifies no δ")
         else:
-            self.release_ = document(self, query, mechanism, step, group)
+            self.release_ = document(self, query, mechanism, step, group, seeded)
         return self
 
     def _space(self):

@@ -138,7 +138,11 @@ class NoisyDescent:
         draws = [np.empty((0, 2 * space.dim))]
         while left > 0:
             m = min(left, most)
-            draws.append(self._descend(core, center, query, Y, m, rng))
+            try:
+                draws.append(self._descend(core, center, query, Y, m, rng))
+            except ValueError as error:  # with which mechanisms say that nothing was drawn
+                raise ArithmeticError("the descent has left what float64 holds, after noise was "
+                                      "drawn: its promise is spent") from error
             left -= m
         return np.concatenate(draws).reshape(*shape, 2 * space.dim)
 

@@ -64,6 +64,9 @@ class Release:
         Whether the release was shrunk towards the centre, which costs no privacy.
     group : str, int or None
         Public label of the people whom it is about.
+    seeded : bool
+        Whether the noise came from a generator that somebody gave, and who knows its seed can take
+        away.
     versions : dict of str to str
         Of what made it.
     """
@@ -88,6 +91,7 @@ class Release:
     largest_share: float
     shrink: bool
     group: str | int | None
+    seeded: bool
     versions: dict
 
     def to_dict(self):
@@ -144,7 +148,7 @@ class Release:
 FIELDS = tuple(field.name for field in dataclasses.fields(Release))
 
 
-def document(private, query, mechanism, step, group):
+def document(private, query, mechanism, step, group, seeded):
     """The Release of a fitted estimator; of the data it sees the step of the release only."""
     mu = getattr(mechanism, "mu", None)
     rho = None if mu is None else getattr(mechanism, "rho", math.nextafter(mu * mu / 2, math.inf))
@@ -157,7 +161,7 @@ def document(private, query, mechanism, step, group):
         privacy=private.privacy_, adjacency=ADJACENCY, n=query.n, space=repr(query.space),
         radius=query.radius, shrink=bool(private.shrink),
         largest_share=1 / query.n if query.weights is None else float(
-            query.weights.max() / query.divisor), group=_group(group, "group"),
+            query.weights.max() / query.divisor), group=_group(group, "group"), seeded=seeded,
         versions=_versions())
 
 
@@ -247,6 +251,7 @@ _READ = dict.fromkeys(FIELDS, _text) | {
     "noise": _dict_of(_number), "epsilon": _number, "delta": _number, "mu": _or_none(_number),
     "rho": _or_none(_number), "n": lambda value, name: integer(value, name, 1),
     "radius": _number, "largest_share": _number, "shrink": _flag, "group": _group,
+    "seeded": _flag,
     "versions": _dict_of(_text),
 }
 
