@@ -70,7 +70,7 @@ class CurveQuery:
         self.radius, self.speed = _size(radius, "radius"), _size(speed, "speed")
         self.x_range = _range(x_range)
         self._on_invalid = choice(on_invalid, "on_invalid", POLICIES)
-        self._x, self._Y = real(x, "x"), numbers_of(space)(Y, "Y")
+        self._x, self._Y = real(x, "x").copy(), numbers_of(space)(Y, "Y").copy()  # may change there
         if (self._x.ndim != 1 or len(self._x) == 0
                 or self._Y.shape != (len(self._x), *space.shape)):
             raise ValueError(f"x and Y have shapes {self._x.shape} and {self._Y.shape}; accepted "

@@ -185,6 +185,13 @@ def _inside(space, point, velocity, x, Y):
             0 < x.shape[-1] == Y.shape[-1 - len(core.shape)]):
         raise ValueError(f"x has shape {x.shape}; accepted is (..., n) with n ≥ 1, one number for "
                          "each record")
+    batches = (point.shape[:point.ndim - len(core.shape)], velocity.shape[:-1], x.shape[:-1],
+               Y.shape[:Y.ndim - len(core.shape) - 1])
+    try:
+        np.broadcast_shapes(*batches)
+    except ValueError:
+        raise ValueError(f"the batches of point, velocity, x and Y have shapes {batches}; accepted "
+                         "are shapes that broadcast") from None
     return core, point, velocity, x, Y
 
 

@@ -412,3 +412,10 @@ def test_of_many_records_the_release_is_near_the_truth():
     for mechanism, error in zip(MECHANISMS, (0.05, 0.05), strict=True):
         u = mechanism.of(query, 1.0, clip=0.1).answer(query, 0)
         assert np.abs(u - truth).max() < error
+
+
+def test_what_becomes_of_the_records_later_changes_no_query():
+    x, Y = np.linspace(0, 1, 3), np.tile(POLE, (3, 1))
+    query = CurveQuery(x, Y, POLE, 0.5, 1.0, Sphere(2))
+    x[:], Y[:] = 0.5, np.roll(POLE, 1)
+    assert np.array_equal(query.times, [-0.5, 0, 0.5]) and not query.steps.any()

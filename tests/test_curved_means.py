@@ -691,6 +691,7 @@ def test_about_an_ill_conditioned_centre_all_data_have_a_private_mean(kind, cond
         assert space.contains(private.fit(X, rng=0).mean_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("center, domain", [(np.diag([1, 1e-14]), 3.0), (np.eye(2), 20.0)])
 def test_on_a_ball_a_proposal_out_of_the_floats_is_a_proposal_out_of_the_ball(center, domain):
     space = AffineInvariant(2)

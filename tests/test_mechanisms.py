@@ -1,5 +1,7 @@
 """The laws of the noise, and what the mechanisms refuse."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.stats import gamma, kstest
@@ -141,11 +143,11 @@ def test_a_size_that_is_none_is_refused(size):
     lambda mechanism, rng: mechanism.release(np.eye(3), rng),
     lambda mechanism, rng: mechanism.answer(query(), rng),
 ], ids=["perturb", "release", "answer"])
-@pytest.mark.parametrize("rng", [True, False, np.True_, "x", -1, 1.5, [1, -1]])
-def test_a_generator_that_is_none_is_refused_by_name(mechanism, draw, rng):
-    message = "^rng is .*; accepted are a numpy.random.Generator, a seed"
-    with pytest.raises(ValueError, match=message):
-        draw(mechanism, rng)
+def test_a_generator_that_is_none_is_refused_by_name(mechanism, draw):
+    for rng in True, False, np.True_, "x", -1, 1.5, [1, -1]:
+        message = f"^rng is {re.escape(repr(rng))}; accepted are a numpy.random.Generator, a seed"
+        with pytest.raises(ValueError, match=message):
+            draw(mechanism, rng)
 
 
 @every_mechanism

@@ -1,22 +1,25 @@
-"""What chapters record of images that the book cannot ship, measured anew where the images are.
+"""What chapters record of data that the book cannot ship, measured anew where the data are.
 
 SPDLIB_DATA names a folder with the sets, whole or in part, as `spdlib.datasets.load_images` reads
-them. A set that is not there, or is another part of its set, is skipped.
+them, and with the gestures. A set that is not there, or is another part of its set, is skipped.
 """
 
 import ast
 import hashlib
 import os
+import pathlib
 
 import numpy as np
 import pytest
 from conftest import ROOT, cells_of
 
 from spdlib import printed
+from spdlib.cli import execute
 from spdlib.datasets import load_images
 from spdlib.descriptors import covariance_descriptors
 from spdlib.spd import logm
 
+SIGN_OFF = ROOT / "book/19_sign_off.ipynb"
 DESCRIPTORS = ROOT / "book/10_descriptors.ipynb"
 ETA = 1e-6
 
@@ -52,3 +55,17 @@ def test_bounds_over_norms_are_those_of_the_images(name):
     assert len(images) == count
     ratios = bound / norms.max(), bound / np.median(norms)
     assert ratios == pytest.approx((over_largest, over_median), abs=5e-5)
+
+
+@pytest.mark.slow
+def test_the_accuracies_are_those_of_the_gestures():
+    folder = os.environ.get("SPDLIB_DATA", "")
+    if not pathlib.Path(folder, "emg_cov8.npz").is_file():
+        pytest.skip("SPDLIB_DATA names no folder with emg_cov8.npz")
+    notebook = execute(SIGN_OFF, {"data_folder": folder}, book=ROOT / "book")
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    text = "\n".join(output.get("data", {}).get("text/plain", "") for output in outputs)
+    for name, *accuracies in written_out(SIGN_OFF, "RECORDED"):
+        line = next(line for line in text.splitlines()
+                    if line.startswith(name.removesuffix(", recorded")))
+        assert line.split()[-len(accuracies):] == list(map(str, accuracies))

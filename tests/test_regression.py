@@ -492,6 +492,9 @@ REFUSED = {
                                    AffineInvariant(2)), "Y has records whose distance is 1953"),
     "a velocity of another dimension": (
         lambda: residuals(Sphere(2), POLE, [0, 0, 1], [0, 1, 2], Y3), r"velocity has shape \(3,\)"),
+    "batches that do not broadcast": (
+        lambda: gradients(Sphere(2), POLE, np.zeros((2, 2)), np.zeros((3, 3)), Y3),
+        r"the batches of point, velocity, x and Y have shapes \(\(\), \(2,\), \(3,\), \(\)\)"),
 }
 
 

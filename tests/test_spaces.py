@@ -497,9 +497,9 @@ LAWS = [
 
 
 @each_space
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_the_laws_hold(name, law):
-    law(SPACES[name][0], sample(*SPACES[name]))
+def test_the_laws_hold(name):
+    for law in LAWS:  # six hundred tests would cost more than what they look at
+        law(SPACES[name][0], sample(*SPACES[name]))
 
 
 # every law is there for a reason ------------------------------------------------------------------
@@ -675,7 +675,7 @@ def test_a_large_batch_is_what_its_parts_are(name):
 ])
 def test_a_record_has_the_same_bits_whatever_stands_beside_it(space, points):
     """Alone, in a pair, and in a batch of several blocks; also near, and nearly opposite."""
-    rng, n = np.random.default_rng(0), 4000
+    rng, n = np.random.default_rng(0), 50_000
     M, X = points(space, 2, rng)[0], points(space, n, rng)
     lengths = np.array([[1e-9], [0.1], [0.3], [0.5], [1.1], [1.5]])
     X[:6] = space.exp(M, lengths * np.eye(space.dim)[0])
