@@ -42,11 +42,13 @@ def clip_to_ball(y, radius, grid=None, weights=1.0):
     limit = radius * (1 - (d + 8) * EPS)  # by more than the rounding of norms and quotients
     with np.errstate(all="ignore"):  # what is too large, or NaN, is looked at below
         cut = np.divide(y, grid, order="C")
-        far = ~(np.einsum("ij,ij->i", cut, cut) <= limit / grid * (limit / grid))
-    if far.any():
-        if not np.isfinite(y[far]).all():
+        norm = np.sqrt(np.einsum("ij,ij->i", cut, cut))  # below 1 it may underflow: entries get 0
+        cut *= np.minimum(limit / grid / norm, 1)[:, None]
+    odd = ~np.isfinite(norm)
+    if odd.any():
+        if not np.isfinite(y[odd]).all():
             finite(y, "y")
-        cut[far] = _into_ball(np.ascontiguousarray(y[far]), limit) / grid
+        cut[odd] = _into_ball(np.ascontiguousarray(y[odd]), limit) / grid
     if np.ndim(weights):
         cut *= weights
     np.trunc(cut, out=cut)

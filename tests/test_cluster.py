@@ -159,7 +159,7 @@ def no_computing(*_):
     (lambda: PrivateFrechetMean(1.0, 0, 1.0, np.eye(1), "k-norm gradient").fit(lazy(X[:, :1, :1])),
      "the records are a dask array or came in batches; accepted"),
     (lambda: PrivateFrechetMean(1.0, 0, 1.0, np.eye(1), "k-norm gradient", n=N)
-     .partial_fit(X[:, :1, :1]).release(), "the records are a dask array or came in batches"),
+     .partial_fit(X[:, :1, :1]), "mechanism is 'k-norm gradient'; accepted for records that come"),
     (lambda: covariance_descriptors(lazy(np.ones((60, 5, 5, 2)))), r"images has shape \(60, 5"),
     (lambda: covariance_descriptors(lazy(np.ones((60, 5, 5), int))), "images has dtype int64"),
     (lambda: covariance_descriptors(lazy(np.ones((60, 5, 5))), eta=0), "eta is 0; accepted are"),
