@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import beta
 
 from ._checks import choice, finite, integer, number, positive
-from .clipping import POLICIES, ball_radius, public_center
+from .clipping import POLICIES, ball_radius, numbers_of, public_center, shape_of
 from .spaces import LogEuclidean
 
 THRESHOLDS = 200  # candidates for the event; more of them gain nothing that can be seen
@@ -92,20 +92,25 @@ def replay(release, studies, seed=0):
     Raises
     ------
     ValueError
-        For fewer than two studies, releases that are not finite or no vectors, and a sensitivity
-        that is not positive; what `release` raises is raised.
+        For fewer than two studies, releases that are no pairs, not finite or no vectors, and a
+        sensitivity that is not positive; what `release` raises is raised.
     """
     runs = [release(study, seed) for study in studies]
     if len(runs) < 2:
         raise ValueError(f"studies are {len(runs)} in number; accepted are 2 or more")
+    for run in runs:
+        if not isinstance(run, (tuple, list)) or len(run) != 2:
+            raise ValueError(f"release returns {type(run).__name__} {run!r:.40}; accepted is a "
+                             "pair, an array of shape (d,) and the sensitivity")
     steps = [finite(step, "release") for step, _ in runs]
     told = {positive(sensitivity, "sensitivity") for _, sensitivity in runs}
     if any(step.ndim != 1 for step in steps):
         raise ValueError(f"release has shape {steps[0].shape}; accepted is (d,)")
     if len(told) > 1 or len({step.shape for step in steps}) > 1:
         return math.inf
-    apart = max(np.linalg.norm(steps - step, axis=1).max() for step in np.array(steps))
-    return float(apart / told.pop())
+    steps, unit = np.array(steps), told.pop()
+    with np.errstate(all="ignore"):  # beyond the floats it is infinite
+        return float(max(np.linalg.norm((steps - step) / unit, axis=1).max() for step in steps))
 
 
 def adversaries(X, center, radius, space=None, on_invalid="raise", index=0):
@@ -118,7 +123,7 @@ def adversaries(X, center, radius, space=None, on_invalid="raise", index=0):
     Parameters
     ----------
     X : array of shape (n, k, k), or (n, *space.shape)
-        The records, n ≥ 2.
+        The records, n ≥ 2; integers and narrower floats become float64.
     center, radius, space, on_invalid
         As of `PrivateFrechetMean`.
     index : int
@@ -131,9 +136,15 @@ def adversaries(X, center, radius, space=None, on_invalid="raise", index=0):
     Raises
     ------
     ValueError
-        For a value outside its range, and where float64 holds no record so far from the centre.
+        For a value outside its range, a shape that does not fit, and where float64 holds no record
+        so far from the centre.
     """
-    space = space or LogEuclidean(np.shape(X)[-1])
+    X = numbers_of(space)(X, "X")
+    X = X.astype(np.result_type(X, float))  # an opponent's record is neither cut nor rounded
+    if X.ndim == 0 or X.shape[1:] != (space.shape if space else 2 * X.shape[-1:]) or len(X) < 2:
+        accepted = shape_of(space) if space else "k, k"
+        raise ValueError(f"X has shape {X.shape}; accepted is (n, {accepted}) with n ≥ 2")
+    space = space or LogEuclidean(X.shape[-1])
     center, radius = public_center(center, space), ball_radius(radius)
     index = integer(index, "index", 0, len(X) - 1)
     axes = np.eye(space.dim)[[0, -1]]
@@ -144,7 +155,7 @@ def adversaries(X, center, radius, space=None, on_invalid="raise", index=0):
         records += [np.full(space.shape, value) for value in (0.0, math.nan, math.inf)]
     studies = []
     for record in records:
-        study = np.array(X)
+        study = X.copy()
         study[index] = record
         studies.append(study)
     return studies

@@ -273,6 +273,7 @@ class PrivateClassMeans(Estimator):
 
 def public_classes(classes):
     """Public labels as an array of shape (classes,). ValueError where two of them are alike."""
+    unmasked(classes, "classes")
     try:
         given = list(classes)
         labels = np.asarray(given)
@@ -288,7 +289,8 @@ def public_classes(classes):
 
 def _labels(y, n, classes):
     """The labels one by one, a list: in an array that is made of all, one might turn the others."""
-    if isinstance(unmasked(y, "y"), np.ndarray):
+    if isinstance(y, np.ndarray):
+        unmasked(y, "y")  # in a list, np.ma.masked is one more label that is none
         words = classes.dtype.kind
         if y.dtype.kind != "O" and (y.dtype.kind in "US") != (words in "US"):
             raise ValueError(f"y is an array of dtype {y.dtype}; accepted are labels such as "

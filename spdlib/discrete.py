@@ -14,16 +14,18 @@ sum of exp(-(z - y)^2 / 2 t^2) over all integers z is t sqrt(2 pi) (1 + e(y)), w
 2 sum exp(-2 pi^2 t^2 j^2) over j >= 1 (Poisson). Hence the law P_v of v + Z, for a vector v of
 integers, has P_v / Q_v between e^-a and e^a everywhere, a = d ln((1 + eta) / (1 - eta)). And Q is
 what the continuous mechanism of the scale sqrt(s^2 - t^2) gives, processed further. So if that one
-is (epsilon, delta)-DP, P is (epsilon + 2a, e^a delta)-DP. With t = 8 and d <= 5050 a is below
-1e-544. The calibrations keep 1e-10 in ln delta, which moves by less than 1e11 per unit of epsilon:
-a is covered, and `delta` and `mu` are those of the continuous law. What t costs is t^2 / 2 s^2 of
-the noise.
+is (epsilon, delta)-DP, P is (epsilon + 2a, e^a delta)-DP. With t = 8 and d up to a million a is
+below 1e-541. The calibrations keep 1e-10 in ln delta, which moves by less than 1e11 per unit of
+epsilon: a is covered, and `delta` and `mu` are those of the continuous law. What t costs is
+t^2 / 2 s^2 of the noise.
 
 The sampler's running time may depend on what it draws, and memory and exceptions are the caller's
 to guard: that is beside the promise.
 """
 
+import importlib.metadata
 import math
+import re
 
 import numpy as np
 
@@ -32,7 +34,7 @@ from .calibration import gaussian_delta, sigma_analytic
 from .clipping import ball_radius, finest_grid
 from .mechanisms import Mechanism, _batch
 
-SMOOTHING = 8.0  # t: below 1e-544, a is less than any float can tell
+SMOOTHING = 8.0  # t: below 1e-541, a is less than any float can tell
 BITS = 40  # the noise is about this many bits of the grid
 MOST_RECORDS = 2**40  # more make the grid so coarse that t costs too much
 
@@ -64,7 +66,8 @@ class DiscreteGaussian(Mechanism):
     grid : float
         The power of two of which all records, their sum and its noise are multiples: as coarse as
         the noise allows, so that its scale is 2³⁹ to 2⁴⁰ of them; coarser where a sum of n records
-        would not be exact. The cut of the records to it moves the mean by less than √d `grid`.
+        would not be exact. The cut of the records to it moves the mean by less than √d `grid` n /
+        `divisor`.
     scale : float
         Scale s of the noise, in units of the grid.
     mu : float
@@ -149,7 +152,8 @@ class DiscreteGaussian(Mechanism):
     def error(self, d):
         """Law of the distance between an answer in R^d and the mean of the clipped records.
 
-        Before any projection, and without what the grid does, which is below √d `grid`.
+        Before any projection, and without what the grid does, which is below √d `grid` n /
+        `divisor`.
 
         Parameters
         ----------
@@ -221,7 +225,11 @@ def _flat(query):
 def _opendp():
     try:
         import opendp.prelude as dp
+        version = importlib.metadata.version("opendp")
     except ImportError as error:
         raise ImportError("exact noise is drawn by OpenDP: pip install 'spdlib[hardened]'") \
             from error
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < (0, 16):
+        raise ImportError("OpenDP before 0.16 may draw biased noise (its issue 2638): "
+                          "pip install 'spdlib[hardened]'")
     return dp

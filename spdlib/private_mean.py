@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from ._checks import choice, number
+from ._checks import array, choice, is_lazy, number
 from ._estimator import Estimator
 from .accounting import group_label, spending
 from .clipping import ball_radius, project_to_ball, public_center, shrink_to_center
@@ -55,8 +55,9 @@ class PrivateFrechetMean(Estimator):
         the chart at the centre. "laplace", the Riemannian Laplace, "k-norm gradient" and
         "truncated loss" are ε-DP. Which of the four that add noise errs least on a flat space
         depends on the dimension, ε and δ, not on the data. "discrete gaussian", on flat spaces and
-        for the tangent mean, errs as "gaussian" does, and its promise holds for the floats that
-        leave: with OpenDP (`spdlib[hardened]`), take it for every release that leaves the house.
+        for the tangent mean, errs as "gaussian" does up to some ten million records, and its
+        promise holds for the floats that leave: with OpenDP (`spdlib[hardened]`), take it for every
+        release that leaves the house.
     on_invalid : {"raise", "center"}
         What happens to a record that is no point of the space. "raise" refuses the data set, and
         the exception speaks of the data: keep it inside. "center" puts the public centre in its
@@ -85,6 +86,8 @@ class PrivateFrechetMean(Estimator):
         than that of the noise, wherever it lies; much smaller where the noise is as large as the
         ball. It may get larger than that of the projection alone by up to 8% (1% at d = 45), for a
         mean near the sphere of a ball that is larger than the noise. `expected_error` knows both.
+    n : int, optional
+        Public number of the records that come in batches; used by `partial_fit` only.
 
     Attributes
     ----------
@@ -215,15 +218,19 @@ class PrivateFrechetMean(Estimator):
         """Release the mean of the records that came in batches, and forget their sum; itself.
 
         Fewer records than n count as the centre. What is refused, before anything is drawn, leaves
-        the sum as it is.
+        the sum as it is. Of several threads that ask for one sum, one gets it; but only accounts
+        are made for threads, and `partial_fit` is not.
         """
-        if self._running is None:
+        running = vars(self).pop("_running", None)  # in one step: only one thread gets it
+        if running is None:
             raise ValueError("no batch has come in; accepted is a release after partial_fit")
-        self._unchanged(self._running)
-        query, mechanism, _ = self._running
-        self._release(query, mechanism, rng, accountant, group)
-        del self._running
-        return self
+        try:
+            self._unchanged(running)
+            query, mechanism, _ = running
+            return self._release(query, mechanism, rng, accountant, group)
+        except (ImportError, ValueError):
+            self._running = running
+            raise
 
     def _forget(self):
         super()._forget()
@@ -239,11 +246,13 @@ class PrivateFrechetMean(Estimator):
             raise ValueError(f"mechanism is {self.mechanism!r}; accepted for records that come in "
                              f"batches are {sorted(MECHANISMS | EXACT)}, which ask for no more "
                              "than their sum")
-        space, shape = self._space(), np.shape(X)
-        if space is None and (len(shape) != 3 or shape[1] != shape[2]):
-            raise ValueError(f"X has shape {shape}; accepted is (m, k, k)")
-        query = RunningMean(self.n, self.center, self.radius, space or LogEuclidean(shape[1]),
-                            self.on_invalid)
+        space = self._space()
+        if space is None:
+            shape = X.shape if is_lazy(X) else array(X, "X").shape
+            if len(shape) != 3 or shape[1] != shape[2]:
+                raise ValueError(f"X has shape {shape}; accepted is (m, k, k)")
+            space = LogEuclidean(shape[1])
+        query = RunningMean(self.n, self.center, self.radius, space, self.on_invalid)
         return query, self._mechanism(query), self.get_params()
 
     def _unchanged(self, running):

@@ -284,15 +284,16 @@ def cholesky(A):
         L = np.zeros(A.shape)
         L[..., 0, 0] = np.sqrt(A[..., 0, 0])
         L[..., 1, 0] = A[..., 1, 0] / L[..., 0, 0]
-        rest = A[..., 1, 1] - L[..., 1, 0]**2
-        L[..., 1, 1] = np.sqrt(np.maximum(rest, EPS * A[..., 1, 1]))  # below that it is rounding
+        # below EPS A₂₂ it is rounding
+        L[..., 1, 1] = np.sqrt(np.maximum(A[..., 1, 1] - L[..., 1, 0]**2, EPS * A[..., 1, 1]))
         return L
     try:
         return np.linalg.cholesky(A)
     except np.linalg.LinAlgError:  # of one that is almost singular: L Lᵀ = RᵀR, R from √A = QR
-        root, _, _ = _spectral(lambda eigenvalues: np.sqrt(np.maximum(eigenvalues, 0)), A)
-        L = np.linalg.qr(root)[1].swapaxes(-2, -1)
-        return L * np.where(np.diagonal(L, axis1=-2, axis2=-1) < 0, -1, 1)[..., None, :]
+        if A.ndim > 2:  # no matrix decides over another
+            return np.array([cholesky(B) for B in A.reshape(-1, *A.shape[-2:])]).reshape(A.shape)
+        L = np.linalg.qr(_spectral(lambda low: np.sqrt(np.maximum(low, 0)), A)[0])[1].T
+        return L * np.where(np.diagonal(L) < 0, -1, 1)
 
 
 def function_of(function, A):

@@ -240,6 +240,23 @@ def test_another_shape_or_another_sensitivity_tells_data_sets_apart():
     assert replay(lambda study, seed: (np.zeros(2), study), [1.0, math.nextafter(1, 2)]) == math.inf
 
 
+@pytest.mark.parametrize("unit", [1e-280, 1.0, 1e280])
+def test_a_distance_is_seen_whatever_the_unit_of_length_is(unit):
+    steps = {1: np.zeros(3), 2: np.array([1.5, 2.0, 0.0]) * unit}
+    with np.errstate(all="raise"):
+        assert replay(lambda study, seed: (steps[study], unit), [1, 2]) == pytest.approx(2.5)
+        far = {1: np.full(3, -1.7e308), 2: np.full(3, 1.7e308)}
+        assert replay(lambda study, seed: (far[study], unit), [1, 2]) > 1e28
+
+
+@pytest.mark.parametrize("dtype", [int, np.int8, np.float32])
+def test_opponents_of_integers_and_of_narrow_floats_are_not_cut(dtype):
+    X = np.tile(np.eye(2), (4, 1, 1))
+    for narrow, wide in zip(adversaries(X.astype(dtype), None, 1.0),
+                            adversaries(X, None, 1.0), strict=True):
+        assert narrow.dtype == float and np.array_equal(narrow, wide)
+
+
 def test_adversaries_differ_in_one_record_and_leave_the_others_as_they_are():
     X = RECORDS.copy()
     studies = adversaries(X, None, 1.0, on_invalid="center", index=3)
@@ -257,6 +274,14 @@ def test_adversaries_differ_in_one_record_and_leave_the_others_as_they_are():
     (lambda: replay(lambda *_: (0.0, 1.0), STUDIES), r"release has shape \(\); accepted is \(d,\)"),
     (lambda: replay(lambda *_: ([math.nan], 1.0), STUDIES), r"release\[0\] is nan"),
     (lambda: replay(lambda *_: ([0.0], 0.0), STUDIES), "sensitivity is 0.0; accepted"),
+    (lambda: replay(lambda *_: np.zeros(2), STUDIES), "release returns ndarray .*; accepted is a"),
+    (lambda: replay(lambda *_: 1.0, STUDIES), "release returns float 1.0; accepted is a pair"),
+    (lambda: replay(lambda *_: ([0.0], 1.0, 2), STUDIES), "release returns tuple .*; accepted is"),
+    (lambda: adversaries(1.0, None, 1.0), r"X has shape \(\); accepted is \(n, k, k\) with n ≥ 2"),
+    (lambda: adversaries(RECORDS[:1], None, 1.0), r"X has shape \(1, 2, 2\); accepted is \(n, k"),
+    (lambda: adversaries(RECORDS[:, :1], None, 1.0), r"X has shape \(20, 1, 2\); accepted is"),
+    (lambda: adversaries(RECORDS, np.eye(3)[0], 1.0, Sphere(2)), r"accepted is \(n, 3\) with n"),
+    (lambda: adversaries([[[1.0]], [[1.0], [2.0]]], None, 1.0), "X is no array"),
     (lambda: adversaries(RECORDS, None, 0), "radius is 0; accepted"),
     (lambda: adversaries(RECORDS, None, 1.0, index=N), "index is 20; accepted are integers from 0"),
     (lambda: adversaries(RECORDS, None, 1.0, on_invalid="drop"), "on_invalid is 'drop'; accepted"),

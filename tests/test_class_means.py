@@ -349,6 +349,30 @@ def test_classes_that_are_none_are_refused(classes):
         private(classes=classes).fit(RECORDS, LABELS, rng=0)
 
 
+@pytest.mark.parametrize("classes", [
+    np.ma.masked_array([0, 1, 2], [0, 1, 0]), np.ma.masked_array(CLASSES, [0, 1, 0]),
+    ["a", np.ma.masked], (1.0, np.ma.masked)])
+def test_masked_classes_are_refused_without_a_warning(classes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="^classes is an array with masked entries; accepted"):
+            private(classes=classes).fit(RECORDS, LABELS, rng=0)
+
+
+def test_a_masked_label_in_a_list_counts_in_no_class():
+    y = LABELS.tolist()
+    y[5] = "none of them"
+    wanted = ClassSums(RECORDS, y, CLASSES, None, R, on_invalid="center").total()
+    for masked in (np.ma.masked, np.ma.masked_array("a", True), np.ma.masked_array(["a"], [True])):
+        y[5] = masked
+        query = ClassSums(RECORDS, y, CLASSES, None, R, on_invalid="center")
+        assert query.codes[5] == -1 and (query.total() == wanted).all()
+        private(on_invalid="center").fit(RECORDS, y, rng=0)
+        for options in ({}, {"labels": "public"}, {"labels": "public", "on_invalid": "center"}):
+            with pytest.raises(ValueError, match=r"(?s)y\[5\] is .*; accepted are \['a'"):
+                private(**options).fit(RECORDS, y, rng=0)
+
+
 # what is refused
 
 @pytest.mark.parametrize("options, y, words", [

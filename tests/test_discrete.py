@@ -96,6 +96,16 @@ def test_the_noise_has_the_discrete_gaussian_law(scale):
     assert chi2.sf(statistic, often.sum()) > LEVEL
 
 
+def test_the_law_that_is_drawn_is_of_the_scale_and_of_none_12_percent_off():
+    s, n = 2.0, 40_000
+    draws = np.array(small(s)._sampler()([0] * n))
+    reach = 40  # a value beyond it has a probability below 1e-80
+    share = np.cumsum(np.bincount(draws + reach, minlength=2 * reach + 1)) / n
+    off = {scale: np.abs(share - np.cumsum(masses(scale, reach)[1])).max()
+           for scale in (s, s / 1.12, 1.12 * s)}
+    assert [distance <= band(n) for distance in off.values()] == [True, False, False]
+
+
 @pytest.mark.slow
 def test_at_the_scale_of_a_release_it_is_normal_to_the_band_and_not_of_a_scale_5_percent_off():
     mechanism, n = DiscreteGaussian.of(on_a_line(1), 1.0, 1e-6), 250_000
@@ -214,11 +224,22 @@ def test_weights_of_which_the_largest_is_1_keep_it():
     assert 0.999 < (totals[0] - totals[1])[0] / 2 <= 1
 
 
+def test_the_cut_moves_a_mean_by_less_than_the_grid_times_n_over_the_divisor():
+    n = 1000
+    weights = np.append(1.0, np.random.default_rng(1).uniform(1e-6, 2e-6, n - 1))
+    query = FrechetMean(np.full((n, 1, 1), 0.7), [[0.0]], 1.0, Euclidean(1), "raise", weights)
+    mechanism = DiscreteGaussian.of(query, 1.0, 1e-6)
+    grid, divisor = Fraction(mechanism.grid), Fraction(mechanism.divisor)
+    exact = Fraction(0.7) * sum(map(Fraction, weights.tolist()))
+    moved = (exact - Fraction(query.total(mechanism.grid)[0])) / divisor
+    assert grid < moved < grid * n / divisor  # so the grid alone would be no bound
+
+
 # the promise
 
 @pytest.mark.parametrize("epsilon, delta", PROMISES)
 def test_the_scale_is_on_the_safe_side_and_costs_next_to_nothing(epsilon, delta):
-    """With a margin in δ that is more than what the proof's a may take, 1e-543 per unit of ε."""
+    """With a margin in δ that is more than what the proof's a may take, 1e-541 per unit of ε."""
     for n in (1, 10**6, 10**12):
         mechanism = DiscreteGaussian(1.0, n, epsilon, delta)
         with mpmath.workdps(60):
@@ -245,6 +266,13 @@ def test_the_exact_delta_of_the_discrete_law_is_below_the_bound(s, shift, t):
         assert exact <= smoothing_bound(s, shift, epsilon, t) * (1 + 1e-10)
         above_same_scale += exact > gaussian_delta(s, epsilon, shift) * (1 + 1e-6)
     assert above_same_scale  # so t = 0 would be wrong
+
+
+def test_what_smoothing_adds_is_below_1e_541_in_up_to_a_million_dimensions():
+    with mpmath.workdps(600):
+        eta = 2 * mpmath.nsum(lambda j: mpmath.exp(-2 * (mpmath.pi * SMOOTHING * j) ** 2), [1, 5])
+        a = 10**6 * mpmath.log((1 + eta) / (1 - eta))
+        assert mpmath.mpf("1e-544") < a < mpmath.mpf("1e-541")
 
 
 def test_in_two_dimensions_too_and_no_direction_is_worse_than_the_bound():
@@ -354,6 +382,21 @@ def test_without_opendp_it_says_so_before_a_record_is_looked_at(monkeypatch):
     mechanism = DiscreteGaussian(1.0, 3, 1.0, 1e-6)  # is calibrated all the same
     with pytest.raises(ImportError, match="OpenDP"):
         mechanism.answer(FrechetMean(BAD, None, 1.0))
+
+
+@pytest.mark.parametrize("version, sound", [
+    ("0.15.1", False), ("0.9.0rc2", False), ("0.0.0+development", False), ("unknown", False),
+    ("0.16.0rc1", True), ("0.16.0", True), ("0.17", True), ("1.0.0", True), ("1", True),
+])
+def test_a_version_whose_noise_may_be_biased_is_refused(version, sound, monkeypatch):
+    monkeypatch.setattr("importlib.metadata.version", lambda name: version)
+    if sound:
+        assert DiscreteGaussian.of(on_a_line(1), 1.0, 1e-6)
+        return
+    message = r"OpenDP before 0.16 may draw biased noise .*: pip install 'spdlib\[hardened\]'"
+    for look in (private().fit, private(n=3).partial_fit):
+        with pytest.raises(ImportError, match=message):
+            look(BAD)
 
 
 def test_a_bad_record_is_refused_before_anything_is_drawn(monkeypatch):

@@ -3,12 +3,13 @@
 import copy
 import io
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from spdlib import PrivateFrechetMean, random_spd
+from spdlib import PrivateFrechetMean, TangentGaussian, random_spd
 from spdlib.clipping import ClippedSum, clip_to_ball, finest_grid
 from spdlib.frechet import FrechetMean, RunningMean, frechet_sensitivity
 from spdlib.spaces import AffineInvariant, Euclidean, LogEuclidean, TangentSpace
@@ -276,6 +277,36 @@ def test_the_sum_is_gone_after_a_release_and_after_a_fit_and_kept_where_a_releas
     assert set(vars(estimator.partial_fit(X[:3]).fit(X, rng=0))) == before
     with pytest.raises(ValueError, match="no batch has come in"):
         estimator.release()
+
+
+def test_of_two_threads_that_ask_for_one_sum_one_draws(monkeypatch):
+    estimator, draws, refused = private().partial_fit(X), [], []
+    answer = TangentGaussian.answer
+
+    def interrupted(mechanism, *arguments):
+        draws.append(1)
+        if len(draws) == 1:  # another thread asks before this one has its noise
+            with ThreadPoolExecutor(1) as pool:
+                refused.append(pool.submit(estimator.release, 1).exception())
+        return answer(mechanism, *arguments)
+
+    monkeypatch.setattr(TangentGaussian, "answer", interrupted)
+    released = bits(estimator.release(0))
+    assert len(draws) == 1 and "no batch has come in" in str(refused[0])
+    assert released == bits(private().fit(X, rng=0))
+
+
+def test_a_ragged_or_a_masked_first_batch_is_named_and_leaves_nothing():
+    masked = np.ma.masked_array(X[:3], X[:3] > 1)
+    for batch, message in [([np.eye(3).tolist(), [[1.0]]], "X is no array .*; accepted are real"),
+                           ([["a"]], "X is an array of dtype <U1; accepted are real numbers"),
+                           (masked, "X is an array with masked entries"),
+                           (1.0, r"X has shape \(\); accepted is \(m, k, k\)")]:
+        estimator = private()
+        with pytest.raises(ValueError, match=message):
+            estimator.partial_fit(batch)
+        with pytest.raises(ValueError, match="no batch has come in"):
+            estimator.release()
 
 
 # public weights

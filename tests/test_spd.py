@@ -537,3 +537,20 @@ def test_the_page_on_speed_has_the_markers_between_which_the_benchmark_writes():
     benchmark = (root / "benchmarks/run.py").read_text(encoding="utf-8")
     begin, end = re.findall("<!-- .*? -->", benchmark)
     assert page.count(begin) == page.count(end) == 1 and page.index(begin) < page.index(end)
+
+
+@pytest.mark.parametrize("k", [3, 5])
+def test_one_matrix_that_is_indefinite_by_rounding_moves_no_bit_of_the_roots_of_others(k):
+    X = random_spd(40, k, 3.0, 0)
+    v = np.arange(1.0, k + 1) / 7
+    bad = np.outer(v, v) - 1e-18 * np.eye(k)
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(bad)
+    alone = spd.cholesky(bad)
+    assert np.allclose(alone @ alone.T, bad, atol=1e-7) and (np.triu(alone, 1) == 0).all()
+    roots = spd.cholesky(X)
+    with_bad = spd.cholesky(np.insert(X, 7, bad, axis=0))
+    assert np.array_equal(np.delete(with_bad, 7, axis=0), roots)
+    assert np.array_equal(with_bad[7], alone)
+    many = spd.cholesky(np.stack([X, np.tile(bad, (40, 1, 1))]))
+    assert np.array_equal(many[0], roots) and np.array_equal(many[1, 3], alone)
