@@ -31,6 +31,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 np.trapz = np.trapezoid  # geomstats 2.8 imports the name, which NumPy 2.4 took away
 
+import many_records  # noqa: E402
 from geomstats.geometry.hypersphere import Hypersphere  # noqa: E402
 from geomstats.geometry.pre_shape import PreShapeSpace  # noqa: E402
 from geomstats.geometry.spd_matrices import (  # noqa: E402
@@ -553,6 +554,8 @@ def main():
                    geodesic_fits()),
              table(f"Private geodesic regression on S², ε = 1, {RUNS} runs",
                    ["what", "median", "longest"], private_curves()),
+             table("A release of many records of a file", many_records.HEADER,
+                   many_records.rows()),
              table(f"The exact sum of {MANY:,} matrices of size 9, from a file",
                    ["way", "time", "records a second", f"of the threads', in each of {RUNS} runs"],
                    on_a_cluster())]

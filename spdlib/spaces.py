@@ -370,13 +370,17 @@ class _Curved(_Space):
             least = np.where(t > 0, t / np.tan(t), 1).mean(axis=-1)
         return 1 / most, np.minimum(1 / np.clip(least, 0.1, 1), 1.9 / most)
 
+    @property
+    def _block_of_ends(self):
+        return self._block
+
     def _log(self, M, X):
         tails = 2 * (len(self.shape),)
         return by_blocks(self._step, (M, X), tails, np.empty(self.dim), *self._block)
 
     def _exp(self, M, v):
         tails, made = (len(self.shape), 1), np.empty(self.shape, self.numbers)
-        return by_blocks(self._end, (M, v), tails, made, *self._block)
+        return by_blocks(self._end, (M, v), tails, made, *self._block_of_ends)
 
     def _dist(self, X, Y):
         tails = 2 * (len(self.shape),)
@@ -498,6 +502,10 @@ class _Round(_Curved):
     @property
     def _block(self):
         return max(2**17 // (self.dim + 1), 1), 1
+
+    @property
+    def _block_of_ends(self):
+        return max(2**15 // (self.dim + 1), 1), 1  # more memory would be asked for each time anew
 
     def _step(self, M, X):
         M, X = rows.ahead(M, X)
