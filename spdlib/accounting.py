@@ -40,7 +40,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._checks import EPS, choice, integer, number, positive
+from ._checks import EPS, choice, integer, number
 from .calibration import gaussian_delta, gaussian_epsilon, gdp_mu, l2_delta, pure_delta
 
 POINTS = 2048  # of the grid of losses of a single release, up to about the largest that matters
@@ -52,6 +52,7 @@ TAIL = 1e-13  # probability of losses that count as infinite, in all
 # written it is about 1e-16 a release, hence in proportion more for over a thousand of them.
 ROUNDING = 1e-12
 NEAR = 1e-3  # share by which `remaining` may be below the largest epsilon that would be accepted
+LAWS = "gaussian", "l2", "pure"  # of privacy losses that an account knows
 SCHEMA, VERSION = "spdlib.account", 1  # of the document in which an account is handed over
 
 
@@ -181,11 +182,14 @@ def _losses(curves, times):
     ends = [_end(curve, TAIL / sum(times)) for curve in curves]
     # A loss is moved by gap²/12, hence more points for more releases.
     gap = max(math.hypot(*np.sqrt(times) * ends) / (POINTS * sum(times) ** 0.25), FINEST)
-    total = None
+    total, finite = None, 1.0  # the composed losses, and the probability that they are finite
     for curve, end, count in zip(curves, ends, times, strict=True):
         last = math.ceil(end / gap)
         grid = np.arange(last + 1) * gap
         above = np.array([curve(epsilon) for epsilon in grid.tolist()])
+        finite *= (1 - above[-1]) ** count
+        if finite < TAIL:  # of which dp-accounting would cut off the rest
+            return _Lost()
         below = 1 - np.exp(-grid[1:]) * (1 - above[1:])
         losses = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
             gap, -last, last, np.concatenate([below[::-1], above])).to_dense_pmf()
@@ -194,12 +198,27 @@ def _losses(curves, times):
     return total
 
 
+class _Lost:
+    """The privacy loss where it is as good as certain that it counts as infinite."""
+
+    def get_delta_for_epsilon(self, epsilon):
+        return 1.0
+
+    def get_epsilon_for_delta(self, delta):
+        return math.inf
+
+
 def _end(curve, tail):
     """An ε, at most twice the smallest one, from which on δ is at most `tail`; or HIGHEST."""
     end = FINEST
     while end < HIGHEST and curve(end) > tail:
         end = min(2 * end, HIGHEST)
     return end
+
+
+def _loss_of(value, name):
+    """`value` as a float, if what is computed with it stays within float64, for every law."""
+    return number(value, name, 1e-100, 5e4, "numbers from 1e-100 to 5e4")
 
 
 class Cost(NamedTuple):
@@ -225,11 +244,12 @@ class Cost(NamedTuple):
         """That of a mechanism that answers in R^d. ValueError where it does not say."""
         d = integer(d, "d", 1, 5050 if getattr(mechanism, "law", None) == "l2" else math.inf)
         if hasattr(mechanism, "mu"):
-            return cls("gaussian", positive(float(mechanism.mu), "mu"))
+            return cls("gaussian", _loss_of(mechanism.mu, "mu"))
         if not hasattr(mechanism, "law"):
             raise ValueError(f"mechanism is {mechanism!r}; accepted are those of spdlib, such as "
                              "the mechanism_ of an estimator")
-        return cls(mechanism.law, mechanism.loss, d if mechanism.law == "l2" else 0)
+        law = choice(mechanism.law, "law", LAWS)
+        return cls(law, _loss_of(mechanism.loss, "loss"), d if law == "l2" else 0)
 
     def delta(self, epsilon):
         """The δ at which the release is (ε, δ)-DP."""
@@ -262,7 +282,9 @@ class BudgetAccountant:
     Neighbours differ in one record, replaced by any other. Groups, named by public labels, are for
     people of whom nobody is in two: there a record is replaced by another one of its group, so that
     a person loses what was released about the own group and about all, and no more. The account
-    promises the most that any group loses.
+    promises the most that any group loses. Labels are not interpreted: 1, "1" and " 1" are three
+    groups, each with the whole budget, and that one group has one label, of one type and one
+    spelling, is the user's care.
 
     Queries may be chosen by what earlier releases have shown. So may scales of noise where all of
     it is Gaussian, or where δ is 0; else scales and kinds have to be settled beforehand.
@@ -458,9 +480,12 @@ class BudgetAccountant:
 
     def _histories(self, group=None, *more):
         """What the people of each group have lost, or of one, with some more; sorted, once each."""
-        spent = [*self._spent, *more]
-        groups = {s.group for s in spent} if group is None else {group}
-        return {tuple(sorted(s.cost for s in spent if s.group in (None, g))) for g in groups}
+        of = collections.defaultdict(list)
+        for spent in (*self._spent, *more):
+            of[spent.group].append(spent.cost)
+        groups = set(of) if group is None else {group}
+        common = of[None]
+        return {tuple(sorted(of[g] + ([] if g is None else common))) for g in groups}
 
     def _fits(self, spent):
         histories = self._histories(spent.group, spent)
@@ -486,11 +511,35 @@ _TAKEN, _TAKING = set(), threading.Lock()  # tokens of documents, in this proces
 
 def group_label(group):
     """A label of a group as a str, an int or None."""
-    if group is None or isinstance(group, str):
+    if group is None or writable(group):
         return group if group is None else str(group)
-    if isinstance(group, numbers.Integral) and not isinstance(group, (bool, np.bool_)):
+    whole = isinstance(group, numbers.Integral) and not isinstance(group, (bool, np.bool_))
+    if whole and abs(int(group)) < 2**63:
         return int(group)
-    raise ValueError(f"group is {group!r}; accepted are a str, an integer, or None for all")
+    raise ValueError(f"group is {group!r}; accepted are a str that UTF-8 can write, an integer "
+                     "below 2**63 in size, or None for all")
+
+
+def writable(text):
+    """Whether it is a str that UTF-8 can write: one without half of a surrogate pair."""
+    return isinstance(text, str) and not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def json_of(text):
+    """What the text of a document holds. ValueError for no JSON, and for a name that stands twice.
+
+    Of two values under one name one reader would take the first and another one the last.
+    """
+    def once(pairs):
+        names = [name for name, _ in pairs]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"{sorted(twice)} stands there twice")
+        return dict(pairs)
+
+    try:
+        return json.loads(text, object_pairs_hook=once)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _pure(costs):
@@ -500,6 +549,7 @@ def _pure(costs):
     return sum(fractions.Fraction(cost.loss) for cost in costs)
 
 
+@functools.lru_cache(4096)  # with groups: those of whom nothing new is released stay as they are
 def _holds(costs, epsilon, delta):
     """Whether (ε, δ) holds all these costs."""
     if _pure(costs) <= epsilon:
@@ -511,6 +561,7 @@ def _holds(costs, epsilon, delta):
     return _composed(costs).delta(epsilon) <= delta
 
 
+@functools.lru_cache(4096)
 def _loss(costs, epsilon, delta):
     """The ε of these costs at δ, at most the `epsilon` that is known to hold them; rounded up."""
     if not costs:
@@ -522,7 +573,7 @@ def _loss(costs, epsilon, delta):
     return min(_composed(costs).epsilon(delta), least)
 
 
-@functools.lru_cache(64)
+@functools.lru_cache(64)  # of 100 kB each, where not all noise is Gaussian
 def _composed(costs):
     """The Composition of the costs, a tuple."""
     mus = [cost.loss for cost in costs if cost.law == "gaussian"]
@@ -532,16 +583,17 @@ def _composed(costs):
 def _read(document):
     """The account of a document, and its token. ValueError for one that is none."""
     try:
-        content = json.loads(document)
-        if (content["schema"], content["version"]) != (SCHEMA, VERSION):
-            raise ValueError(f"version {content['version']!r} of {content['schema']!r}")
+        content = json_of(document)
+        version = content["version"]
+        if (content["schema"], version) != (SCHEMA, VERSION) or type(version) is not int:
+            raise ValueError(f"version {version!r} of {content['schema']!r}")
         token, releases = str(content["token"]), content["releases"]
-        spent = [Spent(Cost(choice(law, "law", ("gaussian", "l2", "pure")),
-                            positive(loss, "loss"), integer(d, "d", law == "l2", 5050)),
+        spent = [Spent(Cost(choice(law, "law", LAWS), _loss_of(loss, "loss"),
+                            integer(d, "d", int(law == "l2"), 5050)),
                        group_label(group)) for law, loss, d, group in releases]
         account = BudgetAccountant(content["epsilon"], content["delta"])
         account._spent.extend(spent)
         return account, token
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"document is no account ({error}); accepted is what hand_over has made, "
                          f"version {VERSION} of {SCHEMA!r}") from error

@@ -15,10 +15,10 @@ import sys
 
 import numpy as np
 
-from ._checks import choice, generator, integer, number
-from .accounting import spending
+from ._checks import TINY, array, choice, generator, integer, number, positive
+from .accounting import group_label, json_of, spending, writable
 from .calibration import laplace_scale
-from .clipping import POLICIES, ball_radius, numbers_of, public_center, shape_of, steps_to
+from .clipping import POLICIES, _unit, ball_radius, numbers_of, public_center, shape_of, steps_to
 from .spaces import LogEuclidean
 
 SCHEMA, VERSION = "spdlib.release", 1
@@ -30,6 +30,9 @@ PACKAGES = "numpy", "scipy", "opendp"
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Release:
     """What leaves: a mean with its promise, and nothing else that depends on a record.
+
+    Fields are not assigned to and arrays are read-only, in copies too. The two dicts are plain ones
+    and can be written to; what has been published is the text of `to_json`.
 
     Attributes
     ----------
@@ -113,31 +116,25 @@ class Release:
     @classmethod
     def from_dict(cls, content):
         """The release that a document holds. ValueError for another document, naming the field."""
-        if not isinstance(content, dict):
-            raise ValueError(f"document is {content!r}; accepted is a dict")
-        if (schema := (content.get("schema"), content.get("version"))) != (SCHEMA, VERSION):
-            raise ValueError(f"document has the schema {schema[0]!r}, version {schema[1]!r}; "
-                             f"accepted is {SCHEMA!r}, version {VERSION}")
-        named, known = set(content) - {"schema", "version"}, set(FIELDS)
-        if missing := sorted(known - named):
-            raise ValueError(f"document lacks {missing}; accepted is one with all fields")
-        if unknown := sorted(named - known, key=str):
-            raise ValueError(f"document has {unknown}; accepted are no other fields than {FIELDS}")
-        read = {name: _READ[name](content[name], name) for name in FIELDS}
-        if read["mean"].shape != read["center"].shape:
-            raise ValueError(f"mean has shape {read['mean'].shape}; accepted is "
-                             f"{read['center'].shape}, that of the centre")
-        return cls(**read)
+        try:
+            return cls(**_read(content))
+        except RecursionError:
+            raise ValueError("document is nested too deeply; accepted is what to_dict has made"
+                             ) from None
 
     @classmethod
     def from_json(cls, text):
         """The release that the text of a document holds. ValueError as `from_dict`."""
         try:
-            content = json.loads(text)
+            content = json_of(text)
         except (TypeError, ValueError) as error:
             raise ValueError(f"document is no JSON ({error}); accepted is what to_json has made"
                              ) from error
         return cls.from_dict(content)
+
+    def __setstate__(self, state):  # of a copy or a pickle, whose arrays are new
+        self.__dict__.update({name: _kept(value) if isinstance(value, np.ndarray) else value
+                              for name, value in state.items()})
 
     def __eq__(self, other):
         return isinstance(other, Release) and self.to_json() == other.to_json()
@@ -153,7 +150,8 @@ def document(private, query, mechanism, step, group, seeded):
     mu = getattr(mechanism, "mu", None)
     rho = None if mu is None else getattr(mechanism, "rho", math.nextafter(mu * mu / 2, math.inf))
     return Release(
-        mean=_kept(private.mean_), step=_kept(step), center=_kept(query.center),
+        mean=_kept(private.mean_), step=_kept(step),
+        center=_kept(query.center.astype(np.result_type(query.center, float))),
         log_mean=_kept(private.log_mean_) if hasattr(private, "log_mean_") else None,
         statistic=private.statistic, mechanism=private.mechanism, on_invalid=query.on_invalid,
         noise=_public(mechanism), epsilon=float(private.epsilon), delta=float(private.delta),
@@ -161,7 +159,7 @@ def document(private, query, mechanism, step, group, seeded):
         privacy=private.privacy_, adjacency=ADJACENCY, n=query.n, space=repr(query.space),
         radius=query.radius, shrink=bool(private.shrink),
         largest_share=1 / query.n if query.weights is None else float(
-            query.weights.max() / query.divisor), group=_group(group, "group"), seeded=seeded,
+            query.weights.max() / query.divisor), group=group_label(group), seeded=seeded,
         versions=_versions())
 
 
@@ -197,28 +195,78 @@ def _listed(array):
     return array.tolist()
 
 
+def _read(content):
+    """The fields of a document, each read by itself, and those that have to agree."""
+    if not isinstance(content, dict):
+        raise ValueError(f"document is {content!r}; accepted is a dict")
+    schema, version = content.get("schema"), content.get("version")
+    if (schema, version) != (SCHEMA, VERSION) or type(version) is not int:
+        raise ValueError(f"document has the schema {schema!r}, version {version!r}; accepted is "
+                         f"{SCHEMA!r}, version {VERSION}")
+    named, known = set(content) - {"schema", "version"}, set(FIELDS)
+    if missing := sorted(known - named):
+        raise ValueError(f"document lacks {missing}; accepted is one with all fields")
+    if unknown := sorted(named - known, key=str):
+        raise ValueError(f"document has {unknown}; accepted are no other fields than {FIELDS}")
+    read = {name: _READ[name](content[name], name) for name in FIELDS}
+    if read["mean"].shape != read["center"].shape:
+        raise ValueError(f"mean has shape {read['mean'].shape}; accepted is "
+                         f"{read['center'].shape}, that of the centre")
+    if (step := read["step"]).ndim != 1:
+        raise ValueError(f"step has shape {step.shape}; accepted is (dim,)")
+    if read["log_mean"] is not None and read["log_mean"].shape != step.shape:
+        raise ValueError(f"log_mean has shape {read['log_mean'].shape}; accepted is {step.shape}, "
+                         "that of step")
+    return read
+
+
 def _array(value, name):
-    """The array that was listed; every entry a finite number."""
-    if isinstance(value, dict) and set(value) == {"real", "imag"}:
-        real, imag = _array(value["real"], name), _array(value["imag"], name)
-        if real.shape == imag.shape:
-            return _kept(real + 1j * imag)
+    """The array that was listed; every entry a finite real number."""
     try:
-        array = np.array(value, dtype=float) if isinstance(value, list) else None
-    except (TypeError, ValueError):
-        array = None
-    if array is None or not np.isfinite(array).all() or array.tolist() != value:
+        listed = np.array(value, dtype=object)  # no bool and no str becomes a number
+        sound = isinstance(value, list) and {*map(type, listed.ravel())} <= {int, float}
+        array = listed.astype(float) if sound else np.array(math.nan)
+    except (OverflowError, ValueError):
+        array = np.array(math.nan)
+    if not np.isfinite(array).all() or not (array == listed).all():
         raise ValueError(f"{name} is {value!r}; accepted are nested lists of finite numbers")
     return _kept(array)
+
+
+def _point(value, name):
+    """The array that was listed, of complex numbers in two parts."""
+    if not isinstance(value, dict) or set(value) != {"real", "imag"}:
+        return _array(value, name)
+    real, imag = _array(value["real"], name), _array(value["imag"], name)
+    if real.shape != imag.shape:
+        raise ValueError(f"{name} has parts of shapes {real.shape} and {imag.shape}; accepted are "
+                         "two of one shape")
+    return _kept(real + 1j * imag)
 
 
 def _number(value, name):
     return number(value, name, -1e308, 1e308, "finite numbers")
 
 
+def _epsilon(value, name):
+    return number(value, name, 1e-6, 1e3, "numbers from 1e-6 to 1e3")
+
+
+def _delta(value, name):
+    return number(value, name, 1e-300, 0.5, "0 and numbers from 1e-300 to 1/2", also=0)
+
+
+def _share(value, name):
+    return number(value, name, TINY, 1, "numbers above 0 up to 1")
+
+
+def _one_of(*names):
+    return lambda value, name: choice(value, name, names)
+
+
 def _text(value, name):
-    if not isinstance(value, str):
-        raise ValueError(f"{name} is {value!r}; accepted is a str")
+    if not writable(value):
+        raise ValueError(f"{name} is {value!r}; accepted is a str that UTF-8 can write")
     return value
 
 
@@ -226,12 +274,6 @@ def _flag(value, name):
     if not isinstance(value, bool):
         raise ValueError(f"{name} is {value!r}; accepted are True and False")
     return value
-
-
-def _group(value, name):
-    if value is None or isinstance(value, str):
-        return value
-    return integer(value, name, -math.inf)
 
 
 def _dict_of(read):
@@ -247,12 +289,12 @@ def _or_none(read):
 
 
 _READ = dict.fromkeys(FIELDS, _text) | {
-    "mean": _array, "step": _array, "center": _array, "log_mean": _or_none(_array),
-    "noise": _dict_of(_number), "epsilon": _number, "delta": _number, "mu": _or_none(_number),
-    "rho": _or_none(_number), "n": lambda value, name: integer(value, name, 1),
-    "radius": _number, "largest_share": _number, "shrink": _flag, "group": _group,
-    "seeded": _flag,
-    "versions": _dict_of(_text),
+    "mean": _point, "step": _array, "center": _point, "log_mean": _or_none(_array),
+    "on_invalid": _one_of(*POLICIES), "adjacency": _one_of(ADJACENCY),
+    "noise": _dict_of(_number), "epsilon": _epsilon, "delta": _delta, "mu": _or_none(positive),
+    "rho": _or_none(positive), "n": lambda value, name: integer(value, name, 1),
+    "radius": lambda value, name: ball_radius(value), "largest_share": _share, "shrink": _flag,
+    "group": lambda value, name: group_label(value), "seeded": _flag, "versions": _dict_of(_text),
 }
 
 
@@ -337,20 +379,21 @@ def private_clipped_count(X, center, radius, epsilon, *, space=None, on_invalid=
     >>> private_clipped_count(covariances, None, 0.5, epsilon=1.0) > 300
     True
     """
+    X = (array if space is None else numbers_of(space))(X, "X")
     if space is None:
-        if len(shape := np.shape(X)) != 3 or 0 in shape or shape[1] != shape[2]:
-            raise ValueError(f"X has shape {shape}; accepted is (n, k, k) with n ≥ 1 and k ≥ 1")
-        space = LogEuclidean(shape[1])
-    X = numbers_of(space)(X, "X")
+        if X.ndim != 3 or 0 in X.shape or X.shape[1] != X.shape[2]:
+            raise ValueError(f"X has shape {X.shape}; accepted is (n, k, k) with n ≥ 1 and k ≥ 1")
+        space = LogEuclidean(X.shape[1])
     if X.shape[1:] != space.shape or 0 in X.shape:
         raise ValueError(f"X has shape {X.shape}; accepted is (n, {shape_of(space)}) with n ≥ 1, "
                          f"points of {space!r}")
     radius, center = ball_radius(radius), public_center(center, space)
     choice(on_invalid, "on_invalid", POLICIES)
     mechanism, rng = DiscreteLaplace(epsilon), None if rng is None else generator(rng)
-    with spending(accountant, mechanism, 1, group):
-        steps = steps_to(X, space, center, on_invalid)
-        count = int((np.linalg.norm(steps, axis=-1) > radius).sum())
+    # A warning, where a square or a quotient is no float, would speak of the data.
+    with spending(accountant, mechanism, 1, group), np.errstate(all="ignore"):
+        _, norm, largest = _unit(steps_to(X, space, center, on_invalid))
+        count = int((largest > radius / np.maximum(norm, 1)).sum())
     source = random.SystemRandom() if rng is None else random.Random(rng.bytes(32))
     return min(max(count + mechanism.draw(source), 0), len(X))
 

@@ -140,6 +140,88 @@ def test_noise_of_several_kinds_costs_what_the_composition_says():
     assert account.total() > spent(*kinds[:2]).total() > spent(kinds[0]).total()
 
 
+def test_losses_that_are_hardly_ever_finite_compose_to_no_promise_at_all():
+    kinds = [RiemannianLaplace(1.0, e) for e in (518.0, 518.5)]  # each finite with 1.5e-8 at most
+    for lost in kinds, [kinds[0]] * 3 + [gaussian(0.5)], [gaussian(999.0), kinds[0]]:
+        together = compose(lost, 3)
+        assert (together.delta(1.0), together.epsilon(0.3)) == (1.0, math.inf)
+
+
+def test_an_account_of_such_losses_refuses_in_its_own_words():
+    account = spent(RiemannianLaplace(1.0, 0.1), budget=(1000, 1e-6))
+    with pytest.raises(ValueError, match="^mechanism is TangentGaussian.*; accepted are releases"):
+        spend(account, gaussian(950.0))
+    with pytest.raises(ValueError, match="^mechanism is RiemannianLaplace"):
+        spend(account, RiemannianLaplace(1.0, 1000.0))
+    assert 0.09 < account.total() <= 0.1
+
+
+def test_an_account_accepts_an_l2_entry_of_the_dimension_that_it_was_made_for():
+    noise = L2Mechanism(1.0, 0.5, 1e-6, 10)
+    account = BudgetAccountant(0.5, 1e-6)
+    with pytest.raises(ValueError, match="^mechanism is L2"):
+        spend(account, noise, d=2)  # in which the same scale promises less
+    spend(account, noise, d=10)
+    assert 0.499 < account.total() <= 0.5
+    again = BudgetAccountant.take_over(account.hand_over())
+    assert 0.499 < again.total() <= 0.5 and again.remaining() == 0
+
+
+def test_a_budget_without_delta_holds_pure_promises_only():
+    account = BudgetAccountant(1.0, 0)
+    for mechanism in gaussian(1e-6), gaussian(0.5):
+        with pytest.raises(ValueError, match="^mechanism is TangentGaussian"):
+            spend(account, mechanism)
+    with pytest.raises(ValueError, match="^mechanism is L2"):
+        spend(account, L2Mechanism(1.0, 0.9, 0.2, 3))  # whose largest loss is above 1
+    spend(account, RiemannianLaplace(1.0, 0.5))
+    spend(account, L2Mechanism(1.0, 0.1, 1e-9, 3))
+    assert 0.6 < account.total() < 1 and 0 < account.remaining() < 0.4
+
+
+def test_a_group_without_room_is_refused_while_another_still_has_some():
+    account = BudgetAccountant(1.0, 1e-6)
+    spend(account, gaussian(0.9), group="a")
+    spend(account, gaussian(0.3), group="b")
+    for label in "a", None:
+        with pytest.raises(ValueError, match="mechanism is TangentGaussian"):
+            spend(account, gaussian(0.6), group=label)
+    spend(account, gaussian(0.6), group="b")
+    mu = math.hypot(gdp_mu(0.3, 1e-6), gdp_mu(0.6, 1e-6))
+    assert account._total("b") == pytest.approx(gaussian_epsilon(1, 1e-6, mu), rel=1e-6)
+    assert account._total("a") == account.total() == pytest.approx(0.9)
+
+
+def test_what_each_group_has_lost_is_what_one_would_list():
+    account, rng = BudgetAccountant(1000.0, 1e-6), np.random.default_rng(0)
+    labels = [None, "a", "b", 1, "1"]
+    for label in rng.permutation(np.repeat(np.arange(5), 4)):
+        spend(account, gaussian(float(rng.uniform(0.1, 1.0))), group=labels[label])
+    for group in (*labels[1:], "new"):
+        costs = sorted(s.cost for s in account._spent if s.group in (None, group))
+        assert account._histories(group) == {tuple(costs)}
+    about_all = tuple(sorted(s.cost for s in account._spent if s.group is None))
+    assert account._histories() == {about_all}.union(*map(account._histories, labels[1:]))
+    assert BudgetAccountant(1.0, 1e-6)._histories() == set()
+
+
+def test_the_losses_of_many_groups_are_listed_in_time_that_grows_with_the_releases():
+    account = BudgetAccountant(1.0, 1e-6)
+    looks = 0
+
+    class Counted(list):
+        def __iter__(self):
+            nonlocal looks
+            looks += 1
+            return super().__iter__()
+
+    for label in range(200):
+        spend(account, gaussian(0.5), group=label)
+    account._spent = Counted(account._spent)
+    account._histories()
+    assert looks == 1
+
+
 def test_what_would_exceed_the_budget_is_refused_before_a_record_is_looked_at():
     account = BudgetAccountant(1.0, 1e-6)
     bad = np.full((100, 2, 2), np.nan)
@@ -237,9 +319,9 @@ def test_groups_lose_in_parallel_and_what_is_about_all_counts_for_each():
     assert account.remaining(group="a") == account.remaining() < account.remaining(group="new")
 
 
-def test_labels_of_two_types_are_two_groups():
+def test_labels_of_two_types_or_spellings_are_two_groups():
     account = BudgetAccountant(1.0, 1e-6)
-    for label in 1, "1":
+    for label in 1, "1", " 1":
         spend(account, gaussian(1.0), group=label)
     with pytest.raises(ValueError, match="^group 1: mechanism is"):
         spend(account, gaussian(0.1), group=1)
@@ -324,7 +406,11 @@ def test_what_is_being_released_while_the_account_leaves_counts_as_spent():
     {"schema": "spdlib.release"}, {"version": 2}, {"epsilon": math.nan}, {"delta": 0.7},
     {"releases": [["gaussian", -1.0, 0, None]]}, {"releases": [["normal", 1.0, 0, None]]},
     {"releases": [["l2", 1.0, 0, None]]}, {"releases": [["l2", 1.0, 3]]}, {"releases": None},
-    {"releases": [["pure", 1.0, 0, [1]]]},
+    {"releases": [["pure", 1.0, 0, [1]]]}, {"version": True}, {"version": 1.0},
+    {"releases": [["gaussian", 1e308, 0, None]]}, {"releases": [["pure", 1e308, 0, None]]},
+    {"releases": [["l2", 1e6, 3, None]]}, {"releases": [["l2", 1e-320, 3, None]]},
+    {"releases": [["pure", 10**400, 0, None]]}, {"releases": [["pure", True, 0, None]]},
+    {"releases": [["gaussian", 1.0, 0, 2**63]]}, {"releases": [["gaussian", 1.0, 0, "\ud800"]]},
 ])
 def test_a_document_that_is_none_is_refused(change):
     document = json.loads(spent(gaussian(0.5)).hand_over())
@@ -334,6 +420,44 @@ def test_a_document_that_is_none_is_refused(change):
         part = {name: value for name, value in document.items() if name != key}
         with pytest.raises(ValueError, match="^document is no account"):
             BudgetAccountant.take_over(json.dumps(part))
+
+
+@pytest.mark.parametrize("text, message", [
+    ("[" * 100_000, "nested too deeply"), ('{"schema": 1, "schema": 2}', r"\['schema'\] stands"),
+    (None, "the JSON object"), ("{", "Expecting"),
+])
+def test_a_text_that_is_no_document_is_refused(text, message):
+    with pytest.raises(ValueError, match=rf"^document is no account \(.*{message}"):
+        BudgetAccountant.take_over(text)
+
+
+def test_the_dimension_of_an_l2_entry_starts_at_1():
+    document = json.loads(spent(gaussian(0.5)).hand_over()) | {"releases": [["l2", 1.0, 0, None]]}
+    with pytest.raises(ValueError, match="d is 0; accepted are integers from 1 to 5050"):
+        BudgetAccountant.take_over(json.dumps(document))
+
+
+@pytest.mark.parametrize("law, d", [("gaussian", 0), ("pure", 0), ("l2", 1), ("l2", 5050)])
+@pytest.mark.parametrize("loss", [1e-100, 5e4])
+def test_every_loss_that_a_document_may_hold_has_a_total(law, d, loss):
+    document = json.loads(spent(gaussian(0.5)).hand_over()) | {"releases": [[law, loss, d, None]]}
+    account = BudgetAccountant.take_over(json.dumps(document))
+    assert 0 <= account.total() <= 2 and repr(account)
+    account.hand_over()
+
+
+class Unknown:
+    def __init__(self, law, loss):
+        self.law, self.loss = law, loss
+
+
+def test_what_no_document_could_hold_is_not_spent():
+    account = BudgetAccountant(1.0, 1e-6)
+    for law, loss, message in (("normal", 0.1, "law is 'normal'"), ("pure", 1e-310, "loss is 1e-"),
+                               ("pure", math.inf, "loss is inf")):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            spend(account, Unknown(law, loss))
+    assert account.total() == 0
 
 
 def test_threads_together_never_spend_more_than_there_is():
@@ -391,8 +515,8 @@ def test_what_is_no_mechanism_no_account_and_no_label_is_refused():
         spend(account, gaussian(0.5), 0)
     with pytest.raises(ValueError, match="^d is 5051; accepted are integers from 1 to 5050"):
         spend(account, L2Mechanism(1.0, 0.5, 1e-6, 5050), 5051)
-    for label in True, 1.5, ("a",), [1]:
-        with pytest.raises(ValueError, match="^group is .*; accepted are a str, an integer, or"):
+    for label in True, 1.5, ("a",), [1], 2**63, -(2**63), "a\ud800":
+        with pytest.raises(ValueError, match="^group is .*; accepted are a str that"):
             spend(account, gaussian(0.5), group=label)
         with pytest.raises(ValueError, match="^group is"):  # before anything is drawn
             PrivateFrechetMean(0.5, 1e-6, 2.0).fit(X, group=label)

@@ -3,9 +3,11 @@
 And the count of clipped records, with noise in integers.
 """
 
+import copy
 import dataclasses
 import json
 import math
+import pickle
 import random
 
 import mpmath
@@ -104,6 +106,33 @@ def test_a_release_cannot_be_altered():
         one.mean[0, 0] = 0
 
 
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy,
+                                   lambda one: pickle.loads(pickle.dumps(one))])
+def test_nor_can_a_copy(again):
+    one = release("shapes")
+    other = again(one)
+    assert other == one
+    for field in "mean", "step", "center":
+        assert not getattr(other, field).flags.writeable
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        other.epsilon = 0.1
+
+
+@pytest.mark.parametrize("dtype", [int, np.float32])
+def test_a_centre_of_another_type_comes_back_as_the_same_document(dtype):
+    private = PrivateFrechetMean(1.0, 1e-6, 1.0, np.eye(3, dtype=dtype)).fit(X)
+    one = private.release_
+    again = Release.from_json(one.to_json())
+    assert again == one and again.center.dtype == one.center.dtype == float
+
+
+def test_a_name_that_stands_twice_in_a_document_is_refused():
+    text = release("gaussian").to_json()
+    twice = text.replace('"epsilon": 1.0', '"epsilon": 0.1, "epsilon": 1.0')
+    with pytest.raises(ValueError, match=r"^document is no JSON \(\['epsilon'\] stands there"):
+        Release.from_json(twice)
+
+
 def test_what_a_chain_has_drawn_gets_no_document():
     rng = np.random.default_rng(0)
     space = Sphere(5)
@@ -122,14 +151,30 @@ BAD = [
     ({"step": [1.0, math.inf]}, "step is .*; accepted are nested lists"),
     ({"mean": [[1.0], [0.0, 1.0]]}, "mean is"), ({"mean": "1"}, "mean is '1'"),
     ({"mean": [["1"]]}, "mean is"), ({"mean": None}, "mean is None"),
-    ({"mean": {"real": [1.0], "imag": [1.0, 2.0]}}, "mean is"),
+    ({"mean": {"real": [1.0], "imag": [1.0, 2.0]}}, "mean has parts of shapes"),
     ({"mean": [[1.0]]}, r"mean has shape \(1, 1\); accepted is \(3, 3\)"),
-    ({"epsilon": math.nan}, "epsilon is nan; accepted are finite numbers"),
+    ({"epsilon": math.nan}, "epsilon is nan; accepted are numbers from 1e-6"),
     ({"delta": "1e-6"}, "delta is '1e-6'"), ({"mu": math.inf}, "mu is inf"),
     ({"noise": {"sigma": None}}, r"noise\['sigma'\] is None"), ({"noise": 3}, "noise is 3"),
     ({"n": 0}, "n is 0"), ({"n": 60.0}, "n is 60.0"), ({"privacy": None}, "privacy is None"),
     ({"shrink": 0}, "shrink is 0"), ({"group": 1.5}, "group is 1.5"),
     ({"versions": {"numpy": 2}}, r"versions\['numpy'\] is 2"),
+    ({"version": True}, "document has the schema 'spdlib.release', version True"),
+    ({"version": 1.0}, "document has the schema 'spdlib.release', version 1.0"),
+    ({"step": [10**400] * 6}, "step is .*; accepted are nested lists"),
+    ({"step": [True] * 6}, "step is .*; accepted are nested lists"),
+    ({"step": [2**53 + 1] * 6}, "step is .*; accepted are nested lists"),
+    ({"step": [[1.0] * 6]}, r"step has shape \(1, 6\); accepted is \(dim,\)"),
+    ({"step": {"real": [1.0] * 6, "imag": [0.0] * 6}}, "step is .*; accepted are nested lists"),
+    ({"log_mean": [1.0] * 5}, r"log_mean has shape \(5,\); accepted is \(6,\), that of step"),
+    ({"epsilon": 2e3}, "epsilon is 2000.0"), ({"epsilon": 10**400}, "epsilon is 1000"),
+    ({"delta": 0.7}, "delta is 0.7; accepted are 0 and numbers from 1e-300 to 1/2"),
+    ({"delta": -1e-6}, "delta is -1e-06"), ({"mu": 0}, "mu is 0"), ({"rho": -1.0}, "rho is -1.0"),
+    ({"radius": 0}, "radius is 0; accepted are numbers from 1e-280"),
+    ({"largest_share": 0}, "largest_share is 0; accepted are numbers above 0 up to 1"),
+    ({"largest_share": 1.1}, "largest_share is 1.1"), ({"on_invalid": "skip"}, "on_invalid is"),
+    ({"adjacency": "none"}, "adjacency is 'none'"), ({"group": 2**63}, "group is 9223"),
+    ({"group": "\ud800"}, "group is"), ({"privacy": "\ud800"}, "privacy is .*UTF-8"),
 ]
 
 
@@ -148,9 +193,15 @@ def test_a_document_without_a_field_is_refused_and_so_is_what_is_no_json():
         part = {key: value for key, value in content.items() if key != name}
         with pytest.raises(ValueError, match=rf"^document lacks \['{name}'\]"):
             Release.from_dict(part)
-    for text in "{", None, "\ud800":
-        with pytest.raises(ValueError, match="^document is no"):
+    for text in "{", None, "\ud800", "[" * 100_000, '{"epsilon": ' * 900:
+        with pytest.raises(ValueError, match="^document is (no|nested too)"):
             Release.from_json(text)
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    for change in {"schema": deep}, {"mean": deep}, {"n": deep}:
+        with pytest.raises(ValueError, match="^document is nested too deeply"):
+            Release.from_dict(content | change)
     with pytest.raises(ValueError, match=r"^document is \[\]; accepted is a dict"):
         Release.from_json("[]")
 
@@ -166,6 +217,30 @@ def test_the_count_of_clipped_records_is_that_of_those_outside_the_ball():
         found = [private_clipped_count(X, None, radius, 40.0, rng=seed) for seed in range(3)]
         assert found == [exact] * 3  # noise of e^-40
     assert 0 < outside(X, None, 1.5) < 60
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_count_is_right_where_squares_are_no_floats_and_nothing_warns():
+    class Plain:  # whose records are their own steps
+        flat, dim, shape, origin = True, 2, (2,), np.zeros(2)
+
+        def log(self, center, X):
+            return np.asarray(X, float)
+
+        def exp(self, center):
+            return center
+
+    records = np.array([[1e308, 1e308], [1e200, 0], [0, 0], [3e-200, 4e-200], [5e-324, 0]])
+    for radius, exact in ((1e-201, 3), (6e-200, 2), (1.0, 2), (1e250, 1), (1e280, 1), (1e-280, 3)):
+        for seed in range(3):
+            assert private_clipped_count(records, None, radius, 40.0, space=Plain(),
+                                         rng=seed) == exact
+
+
+def test_ragged_records_are_refused_by_the_name_of_what_they_are():
+    with pytest.raises(ValueError, match="^X is no array"):
+        private_clipped_count([np.eye(3).tolist(), np.eye(2).tolist()], None, 1.0, 1.0)
+    assert private_clipped_count(X.tolist(), None, 50.0, 40.0, rng=0) == 0
 
 
 def test_a_count_stays_between_0_and_n_and_its_noise_comes_from_the_system():
