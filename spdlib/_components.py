@@ -147,3 +147,8 @@ def basis(v):
     columns[range(len(v)), range(len(v))] += 1
     columns[:, 0] = ahead
     return length * unit, np.moveaxis(columns, (0, 1), (-2, -1))
+
+
+def lengths(v):
+    """Lengths of coordinates, which come last here, shape `(...)`."""
+    return np.sqrt(np.einsum("...i,...i->...", v, v))

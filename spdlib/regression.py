@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from ._checks import EPS, at, finite, first, positive
+from ._components import lengths
 from ._functions import cosine, sinc
 
 FEW = 16  # dimensions up to which the axes are carried to the records, not the records to the axes
@@ -49,7 +50,7 @@ def gradients(space, point, velocity, x, Y, clip=None):
     curve = core._reached(_curve(core, point, velocity, x))
     steps = core._log(curve, Y)
     if clip is not None:
-        size = _norm(steps)[..., None]
+        size = lengths(steps)[..., None]
         steps = steps * np.minimum(positive(clip, "clip") / np.where(size > 0, size, 1), 1)
     axes, _, _, fall = _falls(core, point, velocity, x, curve, steps)
     return tuple(np.moveaxis(-np.einsum("...ij,...cj->...ci", axes, fall), -2, 0))
@@ -267,13 +268,13 @@ def _descent(core, x, Y, tolerance, place):
         Y = core._exp(_among(core, point), steps)
         sizes = np.trace(Y, axis1=-2, axis2=-1)
         if (bad := ~((sizes > 0) & (sizes < np.inf))).any():
-            raise ValueError(f"Y has records whose distance is {_norm(steps)[bad].max():.6g}; "
+            raise ValueError(f"Y has records whose distance is {lengths(steps)[bad].max():.6g}; "
                              "accepted are those of which float64 holds one as seen from another")
     spread, velocity = np.sqrt(_square(steps)), np.zeros((len(x), core.dim))
     found_p, found_v = np.empty_like(point), np.empty_like(velocity)
     fits = _Fits(index=index, x=x, Y=Y, point=point, velocity=velocity, steps=steps,
                  curve=np.broadcast_to(_among(core, point), Y.shape).copy(), energy=spread**2 / 2,
-                 damping=np.full(len(x), LEAST), farthest=_norm(steps).max(axis=-1),
+                 damping=np.full(len(x), LEAST), farthest=lengths(steps).max(axis=-1),
                  goal=tolerance * spread + 16 * EPS * _unit(core))
     for i in range(STEPS):
         fits.axes, fits.f, fits.s, fits.fall = _falls(core, fits.point, fits.velocity, fits.x,
@@ -413,10 +414,6 @@ def _curve(core, point, velocity, x):
 def _among(space, M):
     """Points with an axis more, along which they meet many records."""
     return M[(..., None) + len(space.shape) * (slice(None),)]
-
-
-def _norm(v):
-    return np.sqrt(np.einsum("...i,...i->...", v, v))
 
 
 def _square(steps):

@@ -21,7 +21,7 @@ import numpy as np
 
 from . import _components as rows
 from ._checks import EPS, array, at, complex_array, finite, first, integer, number, positive, real
-from ._components import components_first, components_last
+from ._components import components_first, components_last, lengths
 from ._functions import log_sinc, log_sinhc
 from ._parallel import by_blocks
 from .spd import (
@@ -277,7 +277,7 @@ class _Curved(_Space):
         """
         steps = self._log(self.points(M, "M"), self.points(X, "X"))
         reach = self.injectivity_radius
-        if reach < math.inf and (bad := ~(_norm(steps) < reach * (1 - CUT))).any():
+        if reach < math.inf and (bad := ~(lengths(steps) < reach * (1 - CUT))).any():
             index = first(bad)
             raise ValueError(f"X{at(index)} is a cut point of M: no shortest way there is the only "
                              f"one; accepted are points nearer than {reach:.6g}")
@@ -340,13 +340,13 @@ class _Curved(_Space):
         for _ in range(STEPS):
             steps = self._log(self._among(x[active]), X)
             gradient = np.einsum("...nd->...d", steps) / y.shape[-2]
-            size = _norm(gradient)
+            size = lengths(gradient)
             far = ~(size <= tolerance)
             if not far.any():
                 return self._log(M, x.reshape(start.shape))
             if pace is None:
-                pace, (least, most) = 1.0, self._paces(_norm(steps))
-            left = (before * gradient).sum(axis=-1) / np.maximum(_norm(before)**2, 1e-300)
+                pace, (least, most) = 1.0, self._paces(lengths(steps))
+            left = (before * gradient).sum(axis=-1) / np.maximum(lengths(before)**2, 1e-300)
             pace = np.clip(pace / np.maximum(1 - left, 0.1), least, most)
             if 2 * far.sum() < len(far):  # else it costs more than it saves
                 active, X, gradient = active[far], X[far], gradient[far]
@@ -370,9 +370,7 @@ class _Curved(_Space):
             least = np.where(t > 0, t / np.tan(t), 1).mean(axis=-1)
         return 1 / most, np.minimum(1 / np.clip(least, 0.1, 1), 1.9 / most)
 
-    @property
-    def _block_of_ends(self):
-        return self._block
+    _ends = 1  # by how much smaller blocks are of ends of steps
 
     def _log(self, M, X):
         tails = 2 * (len(self.shape),)
@@ -380,7 +378,8 @@ class _Curved(_Space):
 
     def _exp(self, M, v):
         tails, made = (len(self.shape), 1), np.empty(self.shape, self.numbers)
-        return by_blocks(self._end, (M, v), tails, made, *self._block_of_ends)
+        size, threads = self._block
+        return by_blocks(self._end, (M, v), tails, made, max(size // self._ends, 1), threads)
 
     def _dist(self, X, Y):
         tails = 2 * (len(self.shape),)
@@ -499,13 +498,11 @@ class _Round(_Curved):
     vectors there into those with first entry 0: the others are their coordinates.
     """
 
+    _ends = 4  # more memory would be asked for each time anew
+
     @property
     def _block(self):
         return max(2**17 // (self.dim + 1), 1), 1
-
-    @property
-    def _block_of_ends(self):
-        return max(2**15 // (self.dim + 1), 1), 1  # more memory would be asked for each time anew
 
     def _step(self, M, X):
         M, X = rows.ahead(M, X)
@@ -621,7 +618,7 @@ class Sphere(_Round):
 
     def log_volume(self, v):
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`."""
-        angle = self._angle(_norm(self._vectors(v, "v")))
+        angle = self._angle(lengths(self._vectors(v, "v")))
         return (self.dim - 1) * log_sinc(angle)
 
     def jacobi(self, v):
@@ -695,7 +692,7 @@ class KendallPlanar(_Round):
 
     def log_volume(self, v):
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`."""
-        angle = self._angle(_norm(self._vectors(v, "v")))
+        angle = self._angle(lengths(self._vectors(v, "v")))
         return log_sinc(2 * angle) + (self.dim - 2) * log_sinc(angle)
 
     def jacobi(self, v):
@@ -747,8 +744,3 @@ def _held(space, M, v):
         except ValueError:
             v = v * 0.9
     return v
-
-
-def _norm(v):
-    """Lengths of coordinates, shape `(...)`."""
-    return np.sqrt(np.einsum("...i,...i->...", v, v))
