@@ -91,10 +91,12 @@ class ClassSums(FrechetMean):
 
         It is not private. ValueError for a bad record or label.
         """
-        sums = np.zeros((len(self.classes), self.space.dim))
-        for block, steps in self._sum(grid).blocks(self._X):
-            for i in range(len(sums)):
-                sums[i] += steps[self.codes[block] == i].sum(axis=0)
+        names = range(len(self.classes))
+
+        def by_class(block, steps):
+            return np.array([steps[self.codes[block] == i].sum(axis=0) for i in names])
+
+        sums = sum(self._sum(grid).over_blocks(by_class, self._X))
         if self.labels == "public":
             return sums.ravel()
         return np.concatenate([sums.ravel(), self.counts * self.unit(grid)])

@@ -9,10 +9,12 @@ import math
 import numpy as np
 
 from ._checks import EPS, array, complex_array, finite, number, positive, real, renumbered
+from ._parallel import CORES, blockwise
 from .spaces import KendallPlanar
+from .spd import DIVIDES, blocks
 
 POLICIES = "raise", "center"
-BLOCK, ENTRIES = 2**14, 2**20  # at most so many records are looked at together, of so many numbers
+BLOCK, ENTRIES = 2**16, 2**20  # at most so many records are looked at together, of so many numbers
 
 
 def ball_radius(radius):
@@ -136,25 +138,34 @@ class ClippedSum:
         All of them or, on a ValueError for a bad record or one too many, none.
         """
         self.admit(X)
-        total = sum((np.ones(len(steps)) @ steps for _, steps in self.blocks(X, weights)),
-                    np.zeros(self.space.dim))
-        self.total, self.count = self.total + total, self.count + len(X)
+        sums = self.over_blocks(lambda _, steps: np.ones(len(steps)) @ steps, X, weights)
+        self.total, self.count = sum(sums, self.total), self.count + len(X)
         return self
 
-    def blocks(self, X, weights=None):
-        """Slices of the records `X`, and the clipped steps to them on the grid; nothing is added.
+    def over_blocks(self, function, X, weights=None):
+        """`function(block, steps)` of slices of the records `X` and the clipped steps to them.
 
-        ValueError for a bad record.
+        A list in any order, made on threads; nothing is added. ValueError for the first bad record.
         """
-        size = min(BLOCK, max(ENTRIES // math.prod(self.space.shape), 1))
-        for start in range(0, len(X), size):
-            block = slice(start, start + size)
+        k, size = self.space.shape[-1], max(ENTRIES // math.prod(self.space.shape), 1)
+        size, threads = min(BLOCK, size), CORES if k < DIVIDES else 1  # else BLAS has its own
+        if 3 < k < DIVIDES:  # one thread of LAPACK a block, that stays in a cache
+            size = blocks(k)[0]
+        made, errors = [], {}
+
+        def work(block):
             try:
                 y = steps_to(X[block], self.space, self.center, self.on_invalid)
             except ValueError as error:
-                raise renumbered(error, "X", start) from None
+                errors[block.start] = error
+                return
             each = 1.0 if weights is None else weights[block, None]
-            yield block, clip_to_ball(y, self.radius, self.grid, each)
+            made.append(function(block, clip_to_ball(y, self.radius, self.grid, each)))
+
+        blockwise(work, len(X), size, threads)
+        if errors:
+            raise renumbered(errors[min(errors)], "X", min(errors)) from None
+        return made
 
     def admit(self, X):
         """ValueError where these would be more records than there may be."""
