@@ -214,7 +214,7 @@ class FrechetMean:
 
     @property
     def divisor(self):
-        """What the sum is divided by: the number of records, or the sum of their weights."""
+        """Number of records, or sum of their weights, by which the sum is divided."""
         return self.n if self.weights is None else math.fsum(self.weights)
 
     @functools.cached_property

@@ -268,7 +268,7 @@ class RiemannianLaplace(Mechanism):
 
     @property
     def law(self):
-        """What is known of its privacy loss: that of "l2" noise, or no more than its `loss`."""
+        """Whether its privacy loss is that of "l2" noise, or no more is known than its `loss`."""
         whole = self.domain is None and (self.space is None or self.space.flat)
         return "l2" if whole else "pure"
 
