@@ -8,6 +8,7 @@ than this.
 import math
 import numbers
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -92,12 +93,22 @@ def unmasked(value, name):
 
 
 def _parts(value):
-    """The arrays of which a list, or a list of lists, is made; of an array itself."""
-    if isinstance(value, np.ndarray):
+    """What has a type of number of its own in a sequence of sequences, as arrays; or itself."""
+    if isinstance(value, (np.ndarray, np.generic)):
         yield value
-    elif isinstance(value, (list, tuple)):
+    elif hasattr(value, "__array__") or _is_buffer(value):
+        yield np.asarray(value)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
         for part in value:
             yield from _parts(part)
+
+
+def _is_buffer(value):
+    try:
+        memoryview(value)
+    except TypeError:
+        return False
+    return True
 
 
 def real(value, name):

@@ -54,6 +54,7 @@ ROUNDING = 1e-12
 NEAR = 1e-3  # share by which `remaining` may be below the largest epsilon that would be accepted
 LAWS = "gaussian", "l2", "pure"  # of privacy losses that an account knows
 SCHEMA, VERSION = "spdlib.account", 1  # of the document in which an account is handed over
+FIELDS = {"schema", "version", "epsilon", "delta", "token", "releases"}
 
 
 class Composition:
@@ -339,7 +340,8 @@ class BudgetAccountant:
             Label of the people whom the answer is about; by default all.
         refund : bool
             Whether a ValueError in the context gives it back: with `answer` of the mechanisms of
-            this package, which raise none once noise is drawn. Not with `release` and `perturb`.
+            this package, which raise none once noise is drawn, if a generator of your own does not.
+            Not with `release` and `perturb`.
 
         Raises
         ------
@@ -463,16 +465,12 @@ class BudgetAccountant:
     @contextlib.contextmanager
     def _held(self):
         """The lock of an account that is open. ValueError for one that is not."""
-        if self._process == os.getpid():
-            self._lock.acquire()
-        else:
+        if self._process != os.getpid():
             raise self._refusal()
-        try:
+        with self._lock:  # which no interrupt leaves locked, as acquire() and try: could
             if self._closed:
                 raise self._refusal()
             yield
-        finally:
-            self._lock.release()
 
     def _refusal(self):
         return ValueError(f"accountant {self._why_closed()}; accepted is the one account, or what "
@@ -585,9 +583,13 @@ def _read(document):
     try:
         content = json_of(document)
         version = content["version"]
+        if set(content) != FIELDS:
+            raise ValueError(f"fields {sorted(content)}")
         if (content["schema"], version) != (SCHEMA, VERSION) or type(version) is not int:
             raise ValueError(f"version {version!r} of {content['schema']!r}")
-        token, releases = str(content["token"]), content["releases"]
+        token, releases = content["token"], content["releases"]
+        if not writable(token) or not isinstance(releases, list):
+            raise ValueError(f"token {token!r}, releases {releases!r}")
         spent = [Spent(Cost(choice(law, "law", LAWS), _loss_of(loss, "loss"),
                             integer(d, "d", int(law == "l2"), 5050)),
                        group_label(group)) for law, loss, d, group in releases]

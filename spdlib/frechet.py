@@ -259,6 +259,7 @@ class RunningMean(FrechetMean):
             raise ValueError(f"X has shape {X.shape}; accepted is (m, {shape_of(self.space)}), "
                              f"points of {self.space!r}")
         self._sum = self._sum or self._empty(grid)
+        vars(self).pop("step", None)  # of a release that was refused before
         _add(self._sum, X)
         return self
 

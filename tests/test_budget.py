@@ -11,6 +11,7 @@ import json
 import math
 import os
 import pickle
+import signal
 import sys
 
 import joblib
@@ -385,6 +386,28 @@ def test_an_account_that_is_handed_over_is_the_same_elsewhere_and_closed_here():
     assert json.loads(document)["releases"][-1][-1] == "a"
 
 
+def test_no_interrupt_leaves_an_account_locked():
+    account, interrupts = spent(gaussian(0.5)), 0
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(300):
+            signal.setitimer(signal.ITIMER_REAL, 1e-4)
+            try:
+                while True:
+                    account.total()
+            except KeyboardInterrupt:
+                interrupts += 1
+            assert not account._lock.locked()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupts == 300
+
+
 def test_a_document_is_taken_over_once():
     document = spent(gaussian(0.5)).hand_over()
     account = BudgetAccountant.take_over(document)
@@ -411,6 +434,7 @@ def test_what_is_being_released_while_the_account_leaves_counts_as_spent():
     {"releases": [["l2", 1e6, 3, None]]}, {"releases": [["l2", 1e-320, 3, None]]},
     {"releases": [["pure", 10**400, 0, None]]}, {"releases": [["pure", True, 0, None]]},
     {"releases": [["gaussian", 1.0, 0, 2**63]]}, {"releases": [["gaussian", 1.0, 0, "\ud800"]]},
+    {"releases": ""}, {"releases": {}}, {"token": 1}, {"token": None}, {"note": "spent"},
 ])
 def test_a_document_that_is_none_is_refused(change):
     document = json.loads(spent(gaussian(0.5)).hand_over())

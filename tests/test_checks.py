@@ -3,6 +3,8 @@
 import math
 import re
 import warnings
+from array import array
+from collections import deque
 from fractions import Fraction
 
 import mpmath
@@ -288,15 +290,27 @@ def test_an_array_of_anything_else_is_refused_by_name(argument):
             call(bad)
 
 
+class Foreign:
+    """What another library has for an array."""
+
+    def __array__(self, dtype=None, copy=None):
+        return SOUND[1].astype(np.float32)
+
+
 @pytest.mark.parametrize("argument", ["logm", "mean_logeuclid", "fit", "query", "expm", "is_spd"])
 def test_a_list_of_arrays_is_refused_where_one_is_masked_or_of_another_precision(argument):
     call, name = MATRICES[argument]
     masked = [SOUND[0], np.ma.masked_equal(SOUND[1], 0.5)]
     mixed = [SOUND[0], SOUND[1].astype(np.float32)]
     halves = [SOUND[0].tolist(), SOUND[1].astype(np.float32)]
-    with pytest.raises(ValueError, match=f"^{name} is an array with masked entries"):
-        call(masked)
-    for several in (mixed, mixed[::-1], halves):
+    scalars = [SOUND[0].tolist(), [[*map(np.float32, row)] for row in SOUND[1]]]
+    rows = [SOUND[0].tolist(), [array("f", row) for row in SOUND[1]]]
+    buffer = [SOUND[0].tolist(), memoryview(SOUND[1].astype(np.float32))]
+    foreign = [SOUND[0].tolist(), Foreign()]
+    for several in (masked, deque(masked)):
+        with pytest.raises(ValueError, match=f"^{name} is an array with masked entries"):
+            call(several)
+    for several in (mixed, mixed[::-1], deque(mixed), halves, scalars, rows, buffer, foreign):
         message = f"^{name} is made of arrays of dtypes float32 and float64; accepted are those of"
         with pytest.raises(ValueError, match=message):
             call(several)

@@ -176,6 +176,14 @@ def test_a_chunk_of_another_shape_than_it_says_is_refused():
         private().fit(fewer)
 
 
+def test_a_chunk_of_another_precision_than_it_says_is_refused():
+    """Else the type of one record could decide whether another one is sound."""
+    told = lazy().astype(np.float32)
+    finer = told.map_blocks(lambda block: block.astype(float), dtype=told.dtype)
+    with pytest.raises(ValueError, match="^X has a chunk of dtype float64; accepted is float32"):
+        private().fit(finer)
+
+
 # descriptors
 
 @pytest.mark.parametrize("images", [

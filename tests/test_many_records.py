@@ -279,6 +279,19 @@ def test_the_sum_is_gone_after_a_release_and_after_a_fit_and_kept_where_a_releas
         estimator.release()
 
 
+def test_what_comes_after_a_refused_release_counts(monkeypatch):
+    estimator = private().partial_fit(X[:60])
+    with monkeypatch.context() as patch:
+        patch.setattr(TangentGaussian, "_noise", refuse)
+        with pytest.raises(ValueError, match="no noise"):
+            estimator.release(0)
+    assert bits(estimator.partial_fit(X[60:]).release(0)) == bits(private().fit(X, rng=0))
+
+
+def refuse(*arguments):
+    raise ValueError("no noise")
+
+
 def test_of_two_threads_that_ask_for_one_sum_one_draws(monkeypatch):
     estimator, draws, refused = private().partial_fit(X), [], []
     answer = TangentGaussian.answer
