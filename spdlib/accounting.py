@@ -400,7 +400,8 @@ class BudgetAccountant:
                 return 0.0
             if fits(self.epsilon):
                 low = self.epsilon
-                high = min(high, low * (1 + NEAR)) if not fits(low * (1 + NEAR)) else high
+                if not fits(above := min(low * (1 + NEAR), high)):
+                    high = above
             while high > low * (1 + NEAR):
                 middle = math.sqrt(low * high)
                 low, high = (middle, high) if fits(middle) else (low, middle)
