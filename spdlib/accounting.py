@@ -499,7 +499,11 @@ class BudgetAccountant:
 
 
 def spending(accountant, mechanism, d, group=None):
-    """The context in which an estimator asks for an answer; without an account it does nothing."""
+    """The context in which an estimator asks for an answer; without an account it does nothing.
+
+    ValueError for an account or a label that is none.
+    """
+    group = group_label(group)
     if accountant is None:
         return contextlib.nullcontext()
     if not isinstance(accountant, BudgetAccountant):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ._checks import choice, unmasked
 from ._estimator import Estimator
-from .accounting import group_label, spending
+from .accounting import spending
 from .clipping import ClippedSum, project_to_ball, shrink_to_center
 from .frechet import FrechetMean
 from .private_mean import EXACT, MECHANISMS, NORMAL
@@ -236,8 +236,8 @@ class PrivateClassMeans(Estimator):
         make = (MECHANISMS | EXACT)[choice(self.mechanism, "mechanism", NORMAL)]
         mechanism = make(query, self.epsilon, self.delta)
         self._check_shrink(query)
-        rng, group = mechanism._source(rng), group_label(group)
-        with spending(accountant, mechanism, query.space.dim, group):
+        rng = mechanism._source(rng)
+        with spending(accountant, mechanism, query.dim, group):
             answer = mechanism.answer(query, rng)
         steps, counts = query.means(answer, getattr(mechanism, "grid", None))
         if self.shrink:
