@@ -210,14 +210,9 @@ class PrivateClassMeans(Estimator):
         X : array of shape (n, k, k), or (n, *space.shape)
             Points of the space.
         y : sequence of n labels
-        rng : Generator, int or None
-            For experiments: a `numpy.random.Generator` or a seed; None takes fresh entropy from the
-            system. It is not kept. "discrete gaussian" takes None only.
-        accountant : BudgetAccountant, optional
-            What is spent, once for all classes, is written down there before a record is looked at,
-            or refused. With public labels it is spent on neighbours within a class only.
-        group : str or int, optional
-            Public label of a group of people, of whom nobody is in another.
+        rng, accountant, group
+            As of `PrivateFrechetMean.fit`. The budget is spent once for all classes; with public
+            labels on neighbours within a class only.
 
         Returns
         -------

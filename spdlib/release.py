@@ -349,15 +349,11 @@ def private_clipped_count(X, center, radius, epsilon, *, space=None, on_invalid=
     ----------
     X : array of shape (n, k, k), or (n, *space.shape)
     center, radius, space, on_invalid
-        As those of `PrivateFrechetMean`.
+        As of `PrivateFrechetMean`.
     epsilon : float
         What it costs, from 1e-6 to 1e3.
-    rng : Generator, int or None
-        For experiments.
-    accountant : BudgetAccountant, optional
-        Where ε is spent, before a record is looked at.
-    group : str or int, optional
-        Public label of a group of people, of whom nobody is in another.
+    rng, accountant, group
+        As of `PrivateFrechetMean.fit`.
 
     Returns
     -------
