@@ -151,7 +151,7 @@ def document(private, query, mechanism, step, group, seeded):
     rho = None if mu is None else getattr(mechanism, "rho", math.nextafter(mu * mu / 2, math.inf))
     return Release(
         mean=_kept(private.mean_), step=_kept(step),
-        center=_kept(query.center.astype(np.result_type(query.center, float))),
+        center=_kept(query.center.astype(complex if np.iscomplexobj(query.center) else float)),
         log_mean=_kept(private.log_mean_) if hasattr(private, "log_mean_") else None,
         statistic=private.statistic, mechanism=private.mechanism, on_invalid=query.on_invalid,
         noise=_public(mechanism), epsilon=float(private.epsilon), delta=float(private.delta),

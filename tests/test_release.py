@@ -118,7 +118,7 @@ def test_nor_can_a_copy(again):
         other.epsilon = 0.1
 
 
-@pytest.mark.parametrize("dtype", [int, np.float32])
+@pytest.mark.parametrize("dtype", [int, np.float32, np.longdouble])
 def test_a_centre_of_another_type_comes_back_as_the_same_document(dtype):
     private = PrivateFrechetMean(1.0, 1e-6, 1.0, np.eye(3, dtype=dtype)).fit(X)
     one = private.release_
