@@ -402,7 +402,8 @@ class BudgetAccountant:
                 return 0.0
             if fits(self.epsilon):
                 low = self.epsilon
-                high = min(high, low * (1 + NEAR)) if not fits(low * (1 + NEAR)) else high
+                if not fits(above := min(low * (1 + NEAR), high)):
+                    high = above
             while high > low * (1 + NEAR):
                 middle = math.sqrt(low * high)
                 low, high = (middle, high) if fits(middle) else (low, middle)
@@ -496,7 +497,11 @@ class BudgetAccountant:
 
 
 def spending(accountant, mechanism, d, group=None):
-    """The context in which an estimator asks for an answer; without an account it does nothing."""
+    """The context in which an estimator asks for an answer; without an account it does nothing.
+
+    ValueError for an account or a label that is none.
+    """
+    group = group_label(group)
     if accountant is None:
         return contextlib.nullcontext()
     if not isinstance(accountant, BudgetAccountant):

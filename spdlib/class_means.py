@@ -6,7 +6,7 @@ import numpy as np
 
 from ._checks import choice, unmasked
 from ._estimator import Estimator
-from .accounting import group_label, spending
+from .accounting import spending
 from .clipping import ClippedSum, project_to_ball, shrink_to_center
 from .frechet import FrechetMean
 from .private_mean import EXACT, MECHANISMS, NORMAL
@@ -210,14 +210,9 @@ class PrivateClassMeans(Estimator):
         X : array of shape (n, k, k), or (n, *space.shape)
             Points of the space.
         y : sequence of n labels
-        rng : Generator, int or None
-            For experiments: a `numpy.random.Generator` or a seed; None takes fresh entropy from the
-            system. It is not kept. "discrete gaussian" takes None only.
-        accountant : BudgetAccountant, optional
-            What is spent, once for all classes, is written down there before a record is looked at,
-            or refused. With public labels it is spent on neighbours within a class only.
-        group : str or int, optional
-            Public label of a group of people, of whom nobody is in another.
+        rng, accountant, group
+            As of `PrivateFrechetMean.fit`. The budget is spent once for all classes; with public
+            labels on neighbours within a class only.
 
         Returns
         -------
@@ -236,8 +231,8 @@ class PrivateClassMeans(Estimator):
         make = (MECHANISMS | EXACT)[choice(self.mechanism, "mechanism", NORMAL)]
         mechanism = make(query, self.epsilon, self.delta)
         self._check_shrink(query)
-        rng, group = mechanism._source(rng), group_label(group)
-        with spending(accountant, mechanism, query.space.dim, group):
+        rng = mechanism._source(rng)
+        with spending(accountant, mechanism, query.dim, group):
             answer = mechanism.answer(query, rng)
         steps, counts = query.means(answer, getattr(mechanism, "grid", None))
         if self.shrink:

@@ -32,7 +32,7 @@ import numpy as np
 from ._checks import EPS, integer, positive
 from .calibration import gaussian_delta, sigma_analytic
 from .clipping import ball_radius, finest_grid
-from .mechanisms import Mechanism, _batch
+from .mechanisms import Mechanism, TangentGaussian, _batch
 
 SMOOTHING = 8.0  # t: below 1e-541, a is less than any float can tell
 BITS = 40  # the noise is about this many bits of the grid
@@ -109,28 +109,10 @@ class DiscreteGaussian(Mechanism):
         _opendp()
 
     def answer(self, query, rng=None, size=None):
-        """Private answers to the query, steps from its public centre; `rng` has to be None.
+        """As `Mechanism.answer`; the floats stand for integers, divided.
 
-        They are floats that stand for integers, divided: bare, not projected onto the ball.
-
-        Parameters
-        ----------
-        query : FrechetMean
-            On a flat space, with the mechanism's divisor, no more records and no larger radius.
-        rng : None
-        size : int or tuple, optional
-            Number or shape of the answers; each has noise of its own, and costs the promise again.
-
-        Returns
-        -------
-        array of shape (*size, dim)
-
-        Raises
-        ------
-        ImportError
-            Where OpenDP is missing.
-        ValueError
-            For another query, any `rng`, or a record that is not sound; nothing was drawn then.
+        The query is on a flat space, with the mechanism's divisor, no more records and no larger
+        radius; `rng` has to be None. ImportError where OpenDP is missing.
         """
         self._source(rng)
         self._check(query)
@@ -149,37 +131,10 @@ class DiscreteGaussian(Mechanism):
         """ValueError, as `perturb`."""
         self.perturb(M)
 
-    def error(self, d):
-        """Law of the distance between an answer in R^d and the mean of the clipped records.
-
-        Before any projection, and without what the grid does, which is below √d `grid` n /
-        `divisor`.
-
-        Parameters
-        ----------
-        d : int
-            Dimension of the space, k(k+1)/2 for matrices of size k.
-
-        Returns
-        -------
-        scipy.stats.rv_continuous_frozen
-        """
-        from scipy.stats import chi
-
-        return chi(integer(d, "d", 1, 5050), scale=self.sigma)
+    error = TangentGaussian.error  # without what the grid does
 
     def delta(self, epsilon, d):
-        """A δ at which an answer in R^d is (ε, δ)-DP, rounded up.
-
-        It is the smallest for continuous noise that is by 32/s² of itself smaller.
-
-        Parameters
-        ----------
-        epsilon : float
-            0, or from 1e-6 to 1e3.
-        d : int
-            Dimension of the space, k(k+1)/2 for matrices of size k.
-        """
+        """As `Mechanism.delta`, of continuous noise that is by 32/s² of itself smaller."""
         integer(d, "d", 1, 5050)  # the same δ in all of them
         return gaussian_delta(1.0, epsilon, self.mu)
 

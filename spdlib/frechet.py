@@ -189,14 +189,17 @@ class FrechetMean:
 
         ValueError for a bad record.
         """
+        return clip_to_ball(self._bare_steps(), self.radius)
+
+    def _bare_steps(self):
+        """The same, before any record is clipped."""
         if not isinstance(self._X, np.ndarray):
             raise ValueError("the records are a dask array or came in batches; accepted where each "
                              "of them is asked for is an array in memory, as X.compute() makes")
         if self.weights is not None:
             raise ValueError("the records have weights; accepted where each of them is asked for "
                              "is None")
-        y = steps_to(self._X, self.space, self.center, self.on_invalid)
-        return clip_to_ball(y, self.radius)
+        return steps_to(self._X, self.space, self.center, self.on_invalid)
 
     @functools.cached_property
     def points(self):

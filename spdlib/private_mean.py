@@ -7,7 +7,7 @@ import numpy as np
 
 from ._checks import array, choice, is_lazy, number
 from ._estimator import Estimator
-from .accounting import group_label, spending
+from .accounting import spending
 from .clipping import ball_radius, project_to_ball, public_center, shrink_to_center
 from .densities import KNormGradient, TruncatedLoss
 from .discrete import DiscreteGaussian
@@ -272,7 +272,7 @@ class PrivateFrechetMean(Estimator):
         return make(query, self.epsilon, self.delta, **self._options(query))
 
     def _release(self, query, mechanism, rng, accountant, group):
-        seeded, rng, group = rng is not None, mechanism._source(rng), group_label(group)
+        seeded, rng = rng is not None, mechanism._source(rng)
         space, center = query.space, query.center
         with spending(accountant, mechanism, space.dim, group):
             step = mechanism.answer(query, rng)

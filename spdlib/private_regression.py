@@ -324,13 +324,8 @@ class PrivateGeodesicRegression(Estimator):
             Where on the curve the records belong.
         Y : array of shape (n, k, k), or (n, *space.shape)
             Points of the space.
-        rng : Generator, int or None
-            For experiments: a `numpy.random.Generator` or a seed; None takes fresh entropy from the
-            system. It is not kept.
-        accountant : BudgetAccountant, optional
-            What is spent is written down there before a record is looked at, or refused.
-        group : str or int, optional
-            Public label of a group of people, of whom nobody is in another.
+        rng, accountant, group
+            As of `PrivateFrechetMean.fit`.
 
         Returns
         -------

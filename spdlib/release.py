@@ -15,11 +15,11 @@ import sys
 
 import numpy as np
 
-from ._checks import TINY, array, choice, generator, integer, number, positive
+from ._checks import TINY, choice, generator, integer, number, positive
 from .accounting import group_label, json_of, spending, writable
 from .calibration import laplace_scale
-from .clipping import POLICIES, _unit, ball_radius, numbers_of, public_center, shape_of, steps_to
-from .spaces import LogEuclidean
+from .clipping import POLICIES, _unit, ball_radius
+from .frechet import FrechetMean
 
 SCHEMA, VERSION = "spdlib.release", 1
 ADJACENCY = "one of n records replaced by any other"
@@ -151,16 +151,15 @@ def document(private, query, mechanism, step, group, seeded):
     rho = None if mu is None else getattr(mechanism, "rho", math.nextafter(mu * mu / 2, math.inf))
     return Release(
         mean=_kept(private.mean_), step=_kept(step),
-        center=_kept(query.center.astype(np.result_type(query.center, float))),
+        center=_kept(query.center.astype(complex if np.iscomplexobj(query.center) else float)),
         log_mean=_kept(private.log_mean_) if hasattr(private, "log_mean_") else None,
         statistic=private.statistic, mechanism=private.mechanism, on_invalid=query.on_invalid,
         noise=_public(mechanism), epsilon=float(private.epsilon), delta=float(private.delta),
         mu=mu, rho=rho,
         privacy=private.privacy_, adjacency=ADJACENCY, n=query.n, space=repr(query.space),
         radius=query.radius, shrink=bool(private.shrink),
-        largest_share=1 / query.n if query.weights is None else float(
-            query.weights.max() / query.divisor), group=group_label(group), seeded=seeded,
-        versions=_versions())
+        largest_share=1 / query.divisor,  # the largest weight is 1
+        group=group_label(group), seeded=seeded, versions=_versions())
 
 
 def _public(mechanism):
@@ -350,15 +349,11 @@ def private_clipped_count(X, center, radius, epsilon, *, space=None, on_invalid=
     ----------
     X : array of shape (n, k, k), or (n, *space.shape)
     center, radius, space, on_invalid
-        As those of `PrivateFrechetMean`.
+        As of `PrivateFrechetMean`.
     epsilon : float
         What it costs, from 1e-6 to 1e3.
-    rng : Generator, int or None
-        For experiments.
-    accountant : BudgetAccountant, optional
-        Where ε is spent, before a record is looked at.
-    group : str or int, optional
-        Public label of a group of people, of whom nobody is in another.
+    rng, accountant, group
+        As of `PrivateFrechetMean.fit`.
 
     Returns
     -------
@@ -379,23 +374,14 @@ def private_clipped_count(X, center, radius, epsilon, *, space=None, on_invalid=
     >>> private_clipped_count(covariances, None, 0.5, epsilon=1.0) > 300
     True
     """
-    X = (array if space is None else numbers_of(space))(X, "X")
-    if space is None:
-        if X.ndim != 3 or 0 in X.shape or X.shape[1] != X.shape[2]:
-            raise ValueError(f"X has shape {X.shape}; accepted is (n, k, k) with n ≥ 1 and k ≥ 1")
-        space = LogEuclidean(X.shape[1])
-    if X.shape[1:] != space.shape or 0 in X.shape:
-        raise ValueError(f"X has shape {X.shape}; accepted is (n, {shape_of(space)}) with n ≥ 1, "
-                         f"points of {space!r}")
-    radius, center = ball_radius(radius), public_center(center, space)
-    choice(on_invalid, "on_invalid", POLICIES)
+    query = FrechetMean(X, center, radius, space, on_invalid)
     mechanism, rng = DiscreteLaplace(epsilon), None if rng is None else generator(rng)
     # A warning, where a square or a quotient is no float, would speak of the data.
     with spending(accountant, mechanism, 1, group), np.errstate(all="ignore"):
-        _, norm, largest = _unit(steps_to(X, space, center, on_invalid))
-        count = int((largest > radius / np.maximum(norm, 1)).sum())
+        _, norm, largest = _unit(query._bare_steps())
+        count = int((largest > query.radius / np.maximum(norm, 1)).sum())
     source = random.SystemRandom() if rng is None else random.Random(rng.bytes(32))
-    return min(max(count + mechanism.draw(source), 0), len(X))
+    return min(max(count + mechanism.draw(source), 0), query.n)
 
 
 def _decays(gamma, source):

@@ -604,7 +604,7 @@ class Sphere(_Round):
         if (exact := off <= 8 * EPS).all():
             return X
         if (bad := ~(off <= 2 * OFF)).any():
-            index, length = first(bad), np.linalg.norm(finite(X, name), axis=-1)
+            index, length = first(bad), lengths(finite(X, name))
             raise ValueError(f"{name}{at(index)} has length {length[index]:.6g}; accepted are unit "
                              "vectors")
         exact = exact[..., None]  # each by itself, whatever stands beside it

@@ -21,6 +21,7 @@ import pytest
 
 from spdlib import (
     KendallPlanar,
+    PrivateClassMeans,
     PrivateFrechetMean,
     PrivateGeodesicRegression,
     Sphere,
@@ -30,6 +31,7 @@ from spdlib import (
 from spdlib.accounting import BudgetAccountant, compose
 from spdlib.calibration import gaussian_delta, gaussian_epsilon, gdp_mu, pure_delta
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace
+from spdlib.release import private_clipped_count
 
 X = random_spd(100, 2, 1.0, rng=0)
 POLE = [0.0, 0.0, 1.0]
@@ -544,9 +546,18 @@ def test_what_is_no_mechanism_no_account_and_no_label_is_refused():
             spend(account, gaussian(0.5), group=label)
         with pytest.raises(ValueError, match="^group is"):  # before anything is drawn
             PrivateFrechetMean(0.5, 1e-6, 2.0).fit(X, group=label)
+        with pytest.raises(ValueError, match="^group is"):
+            PrivateClassMeans(0.5, 1e-6, 2.0, [0]).fit(X, [0] * len(X), group=label)
+        with pytest.raises(ValueError, match="^group is"):
+            private_clipped_count(X, None, 2.0, 0.5, group=label)
     with pytest.raises(ValueError, match="^accountant is 1.0; accepted are a BudgetAccountant"):
         PrivateFrechetMean(0.5, 1e-6, 2.0).fit(X, accountant=1.0)
     assert account.total() == 0
+
+
+def test_all_that_is_left_of_the_largest_budget_is_told():
+    for budget, delta in ((1e3, 1e-6), (999.5, 1e-6), (1e3, 0)):
+        assert budget <= BudgetAccountant(budget, delta).remaining() <= 1e3
 
 
 def test_without_the_extra_the_account_keeps_gaussian_noise_and_refuses_mixtures(monkeypatch):

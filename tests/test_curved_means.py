@@ -666,6 +666,16 @@ def test_records_of_other_types_have_means(dtype, policy):
     assert 0 < norm(query.step) < 1 and not query.steps[2].any()
 
 
+@pytest.mark.filterwarnings("error")  # which would speak of the data
+@pytest.mark.parametrize("statistic", ["frechet", "tangent"])
+def test_a_record_whose_square_is_no_float_is_replaced_without_a_warning(statistic):
+    X = np.tile([0.0, 0.0, 1.0], (20, 1))
+    X[3] = 1e308
+    private = PrivateFrechetMean(1.0, 1e-6, 0.5, X[0], space=Sphere(2), statistic=statistic,
+                                 on_invalid="center")
+    assert Sphere(2).contains(private.fit(X).mean_)
+
+
 @pytest.mark.filterwarnings("error")
 def test_matrices_at_the_edge_of_float64_have_a_private_mean():
     for X in (1e300 * np.eye(2), 1e-300 * np.eye(2), np.diag([1e300, 1e290]), np.diag([1, 1e-15]),

@@ -118,7 +118,7 @@ def test_nor_can_a_copy(again):
         other.epsilon = 0.1
 
 
-@pytest.mark.parametrize("dtype", [int, np.float32])
+@pytest.mark.parametrize("dtype", [int, np.float32, np.longdouble])
 def test_a_centre_of_another_type_comes_back_as_the_same_document(dtype):
     private = PrivateFrechetMean(1.0, 1e-6, 1.0, np.eye(3, dtype=dtype)).fit(X)
     one = private.release_
@@ -267,6 +267,7 @@ def test_a_count_spends_its_epsilon_and_is_refused_before_a_record_is_looked_at(
     (dict(center=np.eye(2)), "center has shape"), (dict(on_invalid="skip"), "on_invalid is"),
     (dict(X=X[0]), r"X has shape \(3, 3\); accepted is \(n, k, k\)"), (dict(rng=-1), "rng is -1"),
     (dict(space=Sphere(2), center=[0, 0, 1]), r"X has shape \(60, 3, 3\); accepted is \(n, 3\)"),
+    (dict(X=POINTS[0], space=Sphere(2), center=[0, 0, 1], radius=4.0), "radius is 4.0"),
 ])
 def test_a_count_that_is_none_is_refused(arguments, message):
     given = dict(X=X, center=None, radius=1.0, epsilon=1.0) | arguments
