@@ -331,6 +331,8 @@ def test_a_release_lies_in_the_ball_and_no_two_are_alike():
     fits = [private().fit(X) for _ in range(5)]
     assert all(np.linalg.norm(fit.log_mean_) <= 1 + 1e-12 for fit in fits)
     assert len({fit.mean_.tobytes() for fit in fits}) == 5
+    one = fits[0].release_
+    assert (one.rho, one.seeded) == (fits[0].mechanism_.rho, False) and one.rho < one.mu**2 / 2
 
 
 def test_batches_and_the_whole_have_one_sum():

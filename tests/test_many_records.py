@@ -296,6 +296,19 @@ def test_of_two_threads_that_ask_for_one_sum_one_draws(monkeypatch):
     assert released == bits(private().fit(X, rng=0))
 
 
+def test_a_sum_whose_release_ends_in_the_middle_is_gone(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    estimator = private().partial_fit(X)
+    with monkeypatch.context() as patch:
+        patch.setattr(TangentGaussian, "answer", interrupted)  # it may have drawn its noise
+        with pytest.raises(KeyboardInterrupt):
+            estimator.release(0)
+    with pytest.raises(ValueError, match="no batch has come in"):
+        estimator.release(0)
+
+
 def test_a_ragged_or_a_masked_first_batch_is_named_and_leaves_nothing():
     masked = np.ma.masked_array(X[:3], X[:3] > 1)
     for batch, message in [([np.eye(3).tolist(), [[1.0]]], "X is no array .*; accepted are real"),
