@@ -419,6 +419,8 @@ def test_a_curved_space_is_refused_with_what_to_do(space):
 
 
 @pytest.mark.parametrize("query", [on_a_line(11), on_a_line(9),
+                                   FrechetMean(np.zeros((11, 1, 1)), None, 1.0, Euclidean(1),
+                                               weights=[1] * 9 + [0.5] * 2),
                                    FrechetMean(np.zeros((10, 1, 1)), None, 1.5, Euclidean(1))])
 def test_a_query_of_other_records_is_refused(query):
     with pytest.raises(ValueError, match="accepted are n up to 10, radii up to 1 and the divisor"):
