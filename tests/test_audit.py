@@ -266,7 +266,11 @@ def test_adversaries_differ_in_one_record_and_leave_the_others_as_they_are():
     distances = distance_logeuclid([study[3] for study in studies[:9]], np.eye(2))
     assert np.allclose(distances, [0, 1, 1, 1, 1, 3, 3, 3, 3])
     assert not LogEuclidean(2).contains(np.array([study[3] for study in studies[10:]])).any()
-    assert len(adversaries(X, None, 1.0)) == 10
+    assert len(adversaries(X, None, 1.0)) == 10 and (studies[9][3] == X[4]).all()
+    assert len({study[3].tobytes() for study in studies}) == 13
+    on_sphere = adversaries(np.eye(3), np.eye(3)[2], 1.2, Sphere(2))  # none goes round it
+    assert Sphere(2).dist(np.eye(3)[2], [study[0] for study in on_sphere[5:9]]) == pytest.approx(
+        math.pi)
 
 
 @pytest.mark.parametrize("call, message", [

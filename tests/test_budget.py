@@ -267,12 +267,24 @@ def random_points(space):
     return Z / np.linalg.norm(Z, axis=-1, keepdims=True)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RuntimeError, GeneratorExit])
-def test_what_ends_in_the_middle_is_kept_as_spent(error):
+@pytest.mark.parametrize("error, refund", [
+    (KeyboardInterrupt, True), (MemoryError, True), (RuntimeError, True), (GeneratorExit, True),
+    (ValueError, False),
+])
+def test_what_ends_in_the_middle_is_kept_as_spent(error, refund):
     account = BudgetAccountant(1.0, 1e-6)
-    with pytest.raises(error), account.spending(gaussian(0.6), 3):
+    with pytest.raises(error), account.spending(gaussian(0.6), 3, refund=refund):
         raise error
     assert account.total() == pytest.approx(0.6)
+
+
+def test_a_refund_gives_back_its_own_release_and_no_other():
+    account = spent(gaussian(0.3))
+    with pytest.raises(ValueError, match="bad record"):
+        with account.spending(gaussian(0.5), 3, refund=True):
+            spend(account, gaussian(0.7))
+            raise ValueError("bad record")
+    assert account.total() == spent(gaussian(0.3), gaussian(0.7)).total()
 
 
 def test_batches_are_paid_for_when_they_are_released_and_stay_where_the_budget_refuses():
@@ -320,6 +332,16 @@ def test_groups_lose_in_parallel_and_what_is_about_all_counts_for_each():
     assert account.remaining(group="new") == pytest.approx(
         spent(gaussian(0.3), budget=(1.0, 1e-6)).remaining(), rel=1e-12)
     assert account.remaining(group="a") == account.remaining() < account.remaining(group="new")
+
+
+def test_a_mean_its_batches_and_a_regression_are_about_their_group_alone():
+    account, mean = BudgetAccountant(1.0, 1e-6), PrivateFrechetMean(0.5, 1e-6, 2.0, n=100)
+    curve = PrivateGeodesicRegression(0.5, 1e-6, 0.5, 1.0, POLE, clip=0.2, space=Sphere(2))
+    mean.fit(X, accountant=account, group="a")
+    mean.partial_fit(X).release(accountant=account, group="b")
+    curve.fit(np.linspace(0, 1, 40), random_points(Sphere(2)), accountant=account, group="c")
+    assert [entry.group for entry in account._spent] == ["a", "b", "c"]
+    assert account.total() == pytest.approx(0.5)
 
 
 def test_labels_of_two_types_or_spellings_are_two_groups():
@@ -411,7 +433,9 @@ def test_no_interrupt_leaves_an_account_locked():
 
 
 def test_a_document_is_taken_over_once():
-    document = spent(gaussian(0.5)).hand_over()
+    account = BudgetAccountant(1.0, 1e-6)
+    spend(account, gaussian(0.5), 10**6)  # a dimension that only an l2 entry would keep
+    document = account.hand_over()
     account = BudgetAccountant.take_over(document)
     with pytest.raises(ValueError, match="^document has been taken over before"):
         BudgetAccountant.take_over(document)

@@ -269,6 +269,17 @@ def test_what_is_shrunk_is_nearer_where_noise_is_strong_also_for_a_class_that_is
     assert (error[True] < 0.8 * error[False]).all()
 
 
+def test_each_mean_is_shrunk_by_the_noise_of_its_sum_over_its_number_and_then_projected():
+    fit = private(shrink=True, epsilon=20.0, radius=1.0).fit(RECORDS, LABELS, rng=0)
+    query = ClassSums(RECORDS, LABELS, CLASSES, None, 1.0)
+    steps, counts = query.means(fit.mechanism_.answer(query, 0))
+    t = 4 * (fit.mechanism_.sigma / counts) ** 2 / (steps**2).sum(axis=1)
+    assert (counts > 1).all() and (0.01 < t).all() and (t < 1).all()
+    wanted = (1 - t)[:, None] * steps
+    wanted /= np.maximum(np.linalg.norm(wanted, axis=1), 1.0)[:, None]
+    assert LogEuclidean(K).coordinates(fit.means_) == pytest.approx(wanted, abs=1e-12)
+
+
 def test_all_classes_are_one_entry_of_an_account_written_before_a_label_is_looked_at():
     account = BudgetAccountant(1.0, 1e-6)
     with pytest.raises(ValueError, match="y"):  # nothing was drawn, so it is given back

@@ -51,6 +51,8 @@ def test_the_sum_of_a_dask_array_has_the_bits_of_one_machine(weights, scheduler)
     with dask.config.set(scheduler=scheduler):
         for _ in range(5):
             assert np.array_equal(query(chunked(X, rng), weights).total(), total)
+        coarse = query(chunked(X, rng), weights).total(2.0**-20)
+    assert np.array_equal(coarse, query(X, weights).total(2.0**-20)) and (coarse != total).any()
 
 
 def test_no_chunk_is_lost_on_the_way_up_the_tree():

@@ -331,6 +331,8 @@ def test_a_release_lies_in_the_ball_and_no_two_are_alike():
     fits = [private().fit(X) for _ in range(5)]
     assert all(np.linalg.norm(fit.log_mean_) <= 1 + 1e-12 for fit in fits)
     assert len({fit.mean_.tobytes() for fit in fits}) == 5
+    one = fits[0].release_
+    assert (one.rho, one.seeded) == (fits[0].mechanism_.rho, False) and one.rho < one.mu**2 / 2
 
 
 def test_batches_and_the_whole_have_one_sum():
@@ -417,6 +419,8 @@ def test_a_curved_space_is_refused_with_what_to_do(space):
 
 
 @pytest.mark.parametrize("query", [on_a_line(11), on_a_line(9),
+                                   FrechetMean(np.zeros((11, 1, 1)), None, 1.0, Euclidean(1),
+                                               weights=[1] * 9 + [0.5] * 2),
                                    FrechetMean(np.zeros((10, 1, 1)), None, 1.5, Euclidean(1))])
 def test_a_query_of_other_records_is_refused(query):
     with pytest.raises(ValueError, match="accepted are n up to 10, radii up to 1 and the divisor"):

@@ -13,7 +13,7 @@ from spdlib import PrivateFrechetMean, TangentGaussian, random_spd
 from spdlib.clipping import ClippedSum, clip_to_ball, finest_grid
 from spdlib.frechet import FrechetMean, RunningMean, frechet_sensitivity
 from spdlib.spaces import AffineInvariant, Euclidean, LogEuclidean, TangentSpace
-from spdlib.spd import invvecd, is_spd, logm
+from spdlib.spd import blocks, invvecd, is_spd, logm
 
 
 def matrices(n, k, seed, spread=6):
@@ -162,6 +162,18 @@ def test_a_bad_record_is_named_by_its_place_among_all(space, i):
         FrechetMean(many, CENTER, RADIUS, space).total()
 
 
+def test_in_blocks_each_record_has_its_own_weight_and_the_first_bad_one_is_named():
+    n, weights = 2 * blocks(4)[0] + 9, np.random.default_rng(0).random(2 * blocks(4)[0] + 9)
+    many = random_spd(n, 4, 1.0, 0)
+    steps = clip_to_ball(LogEuclidean(4).log(np.eye(4), many), 1.0, None,
+                         (weights / weights.max())[:, None])
+    total = FrechetMean(many, None, 1.0, weights=weights).total()
+    assert total.tobytes() == steps.sum(axis=0).tobytes()
+    many[[n // 2, n - 1]] = np.nan
+    with pytest.raises(ValueError, match=rf"^X\[{n // 2}\b"):
+        FrechetMean(many, None, 1.0).total()
+
+
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
 def test_bad_records_give_way_to_the_centre_and_move_no_bit_of_another(space):
     Z = X.copy()
@@ -307,6 +319,19 @@ def test_of_two_threads_that_ask_for_one_sum_one_draws(monkeypatch):
     released = bits(estimator.release(0))
     assert len(draws) == 1 and "no batch has come in" in str(refused[0])
     assert released == bits(private().fit(X, rng=0))
+
+
+def test_a_sum_whose_release_ends_in_the_middle_is_gone(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    estimator = private().partial_fit(X)
+    with monkeypatch.context() as patch:
+        patch.setattr(TangentGaussian, "answer", interrupted)  # it may have drawn its noise
+        with pytest.raises(KeyboardInterrupt):
+            estimator.release(0)
+    with pytest.raises(ValueError, match="no batch has come in"):
+        estimator.release(0)
 
 
 def test_a_ragged_or_a_masked_first_batch_is_named_and_leaves_nothing():

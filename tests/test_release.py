@@ -9,8 +9,8 @@ import json
 import math
 import pickle
 import random
+from fractions import Fraction
 
-import mpmath
 import numpy as np
 import pytest
 
@@ -72,19 +72,30 @@ def test_two_data_sets_with_the_same_noise_differ_in_the_release_only(name):
 
 
 def test_the_fields_say_what_was_promised_and_by_what():
-    private = PrivateFrechetMean(1, 1e-6, 1.0).fit(X, group=4)
+    private = PrivateFrechetMean(1, 1e-6, 1.0, shrink=True).fit(X, group=4)
     one = private.release_
     assert (one.epsilon, one.delta, one.n, one.radius, one.group) == (1.0, 1e-6, 60, 1.0, 4)
     assert one.mean.tolist() == private.mean_.tolist()
     assert one.log_mean.tolist() == private.log_mean_.tolist()
     assert one.noise["sigma"] == private.mechanism_.sigma
-    assert one.mu == private.mechanism_.mu and one.rho >= one.mu**2 / 2
+    assert one.step.tolist() == one.log_mean.tolist() and one.center.tolist() == np.eye(3).tolist()
+    assert one.mu == private.mechanism_.mu
+    assert 0 <= Fraction(one.rho) / (Fraction(one.mu) ** 2 / 2) - 1 < 1e-15
+    assert one.shrink is True and one.seeded is False
     assert one.space == repr(LogEuclidean(3)) and one.privacy == private.privacy_
     assert one.largest_share == 1 / 60
     assert {"spdlib", "numpy", "scipy", "python"} <= set(one.versions)
     pure = release("laplace")
     assert pure.mu is pure.rho is None and "scale" in pure.noise
     assert release("a ball").noise["domain"] == 0.4
+
+
+@every_setting
+def test_the_document_says_what_the_estimator_was_told(name):
+    one, told = release(name), PrivateFrechetMean(**SETTINGS[name][1]).get_params()
+    for field in "statistic", "mechanism", "on_invalid", "epsilon", "delta", "radius", "shrink":
+        assert getattr(one, field) == told[field]
+    assert one.seeded is True
 
 
 def test_the_share_of_the_heaviest_record_is_named():
@@ -217,6 +228,12 @@ def test_the_count_of_clipped_records_is_that_of_those_outside_the_ball():
         found = [private_clipped_count(X, None, radius, 40.0, rng=seed) for seed in range(3)]
         assert found == [exact] * 3  # noise of e^-40
     assert 0 < outside(X, None, 1.5) < 60
+    center, bad = np.diag([1.0, 2.0, 5.0]), X.copy()
+    bad[:20] = math.nan
+    assert outside(X, center, 1.5) != outside(X, None, 1.5)
+    assert private_clipped_count(X, center, 1.5, 40.0, rng=0) == outside(X, center, 1.5)
+    assert private_clipped_count(bad, None, 0.3, 40.0, on_invalid="center", rng=0) \
+        == outside(X[20:], None, 0.3) < outside(X, None, 0.3)
 
 
 @pytest.mark.filterwarnings("error")
@@ -260,6 +277,10 @@ def test_a_count_spends_its_epsilon_and_is_refused_before_a_record_is_looked_at(
         private_clipped_count(bad, None, 1.0, 0.7, accountant=account)
     assert account.total() <= 0.4
     PrivateFrechetMean(0.6, 1e-6, 1.0).fit(X, accountant=account)
+    apart = BudgetAccountant(1.0, 0)
+    for group in "a", "b":
+        private_clipped_count(X, None, 1.0, 0.8, accountant=apart, group=group)
+    assert apart.total() <= 0.8
 
 
 @pytest.mark.parametrize("arguments, message", [
@@ -292,9 +313,9 @@ def test_the_noise_of_a_count_has_the_law_of_which_the_promise_is_proved(epsilon
 
 
 def test_the_scale_of_a_count_is_rounded_to_the_safe_side():
-    for epsilon in (1e-6, 0.1, 1 / 3, 1.0, 7.7, 1e3):
+    for epsilon in (1e-6, 0.1, 1 / 3, 1.0, 7.7, 1e3, *np.linspace(0.2, 0.9, 50)):
         mechanism = DiscreteLaplace(epsilon)
-        assert mpmath.mpf(1) / mpmath.mpf(mechanism.scale) <= mechanism.loss <= epsilon
+        assert 1 / Fraction(mechanism.scale) <= mechanism.loss <= epsilon  # exact, no 53 bits
 
 
 def test_two_counts_cost_what_their_laws_say():

@@ -21,6 +21,7 @@ from spdlib import (
 )
 from spdlib.clipping import project_to_ball, shrink_to_center
 from spdlib.discrete import DiscreteGaussian
+from spdlib.planning import worst_error
 
 GAUSSIAN = TangentGaussian(1.0, 1.0, 1e-6)
 SIGMA = GAUSSIAN.sigma
@@ -212,6 +213,15 @@ def test_at_the_sphere_of_a_larger_ball_it_costs_a_little(d, most):
     at_sphere = max(ratio(d, share, 1) for share in np.geomspace(0.5, 60, 25))
     assert 1 + (most - 1) / 2 < at_sphere < most
     assert max(ratio(d, share, 0.5) for share in np.geomspace(0.5, 60, 9)) < 1
+
+
+@pytest.mark.slow
+def test_the_worst_place_of_a_shrunk_release_is_looked_for_with_its_own_error():
+    radius = 3 * SIGMA
+    errors = [expected_error(GAUSSIAN, 6, radius, share * radius, shrink=True)
+              for share in np.linspace(0, 1, 9)]
+    assert max(errors) * (1 - 1e-9) <= worst_error(GAUSSIAN, 6, radius, shrink=True) \
+        <= max(errors) * (1 + 1e-3)
 
 
 def test_a_single_release_may_be_further_away_after_it():
