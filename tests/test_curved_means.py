@@ -725,6 +725,7 @@ def test_in_a_tiny_ball_of_a_chart_the_mean_moves_by_no_more_than_the_sensitivit
         assert norm(x.step - y.step) <= x.sensitivity
 
 
+@pytest.mark.slow
 def test_a_chain_is_asked_for_and_said():
     space, center = KendallPlanar(5), np.array([0, 1, 1j, 3 + 2j, 2])
     X = in_ball(space, center, 0.3, 40, np.random.default_rng(0))

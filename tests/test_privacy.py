@@ -17,7 +17,6 @@ import joblib
 import numpy as np
 import pytest
 import sklearn.base
-from pyriemann.estimation import Covariances
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -222,13 +221,19 @@ def test_parallel_fits_release_with_noise_of_their_own():
 SIGNALS = np.random.default_rng(0).standard_normal((50, 4, 200))
 
 
+def covariances():
+    from pyriemann.estimation import Covariances  # here, since it takes a second
+
+    return Covariances()
+
+
 def pipeline():
-    return make_pipeline(Covariances(), PrivateFrechetMean(1.0, 1e-5, 2.0))
+    return make_pipeline(covariances(), PrivateFrechetMean(1.0, 1e-5, 2.0))
 
 
 def test_a_pipeline_after_covariances_releases_their_mean():
     fitted = pipeline().fit(SIGNALS, privatefrechetmean__rng=3)
-    alone = PrivateFrechetMean(1.0, 1e-5, 2.0).fit(Covariances().transform(SIGNALS), rng=3)
+    alone = PrivateFrechetMean(1.0, 1e-5, 2.0).fit(covariances().transform(SIGNALS), rng=3)
     assert np.array_equal(fitted[-1].mean_, alone.mean_)
     assert not np.array_equal(fitted[-1].mean_, pipeline().fit(SIGNALS)[-1].mean_)
 
