@@ -84,7 +84,7 @@ def on_a_line(n):
 
 # the law
 
-@pytest.mark.parametrize("scale", [0.7, 3.0])
+@pytest.mark.parametrize("scale", [pytest.param(0.7, marks=pytest.mark.slow), 3.0])
 def test_the_noise_has_the_discrete_gaussian_law(scale):
     draws = np.array(small(scale)._sampler()([0] * 20_000))
     z, p = masses(scale, 12)
