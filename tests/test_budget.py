@@ -148,6 +148,7 @@ def test_losses_that_are_hardly_ever_finite_compose_to_no_promise_at_all():
         assert (together.delta(1.0), together.epsilon(0.3)) == (1.0, math.inf)
 
 
+@pytest.mark.slow
 def test_an_account_of_such_losses_refuses_in_its_own_words():
     account = spent(RiemannianLaplace(1.0, 0.1), budget=(1000, 1e-6))
     with pytest.raises(ValueError, match="^mechanism is TangentGaussian.*; accepted are releases"):

@@ -272,7 +272,8 @@ def test_values_are_read_as_their_declared_type(kind, text, values):
     (["run", "5", "-j", "0"], "JOBS is 0; accepted are integers ≥ 1"),
     (["run", "5", "-j", "2", "--scheduler", "tcp://127.0.0.1:1"],
      "JOBS is 2; accepted are integers ≥ 1, and none with a scheduler, which knows its workers"),
-    (["run", "5", "--scheduler", "nowhere://"], "ADDRESS is 'nowhere://'; accepted is that of a"),
+    pytest.param(["run", "5", "--scheduler", "nowhere://"],
+                 "ADDRESS is 'nowhere://'; accepted is that of a", marks=pytest.mark.slow),
     (["run", "5", "-o", "book/out"], "accepted is a folder outside the book"),
     (["run", "5", "--book", "/"], "/ holds neither claims.toml nor book/claims.toml"),
 ])

@@ -396,7 +396,8 @@ def test_a_record_that_is_none_is_refused_before_anything_is_drawn(x, Y, words):
     (LogEuclidean(2), np.diag([1e-300, 1e-290]), 1e100, 1e100),
     (Euclidean(2), 4e307 * np.eye(2), 1e100, 1e100),
 ])
-@pytest.mark.parametrize("epsilon, delta", [(1e-6, 1e-300), (1e3, 0.5)])
+@pytest.mark.parametrize("epsilon, delta", [
+    (1e-6, 1e-300), pytest.param(1e3, 0.5, marks=pytest.mark.slow)])
 def test_nothing_is_raised_once_noise_is_drawn_in_the_widest_domains(
         space, center, radius, speed, epsilon, delta):
     Y = np.stack([center] * 3)

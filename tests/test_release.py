@@ -133,6 +133,7 @@ def test_a_name_that_stands_twice_in_a_document_is_refused():
         Release.from_json(twice)
 
 
+@pytest.mark.slow
 def test_what_a_chain_has_drawn_gets_no_document():
     rng = np.random.default_rng(0)
     space = Sphere(5)
