@@ -14,7 +14,7 @@ test: lint book  ## the same, then all tests: unit, property, peer, guard, rerun
 	$(RUN) -m pytest -n auto --dist loadgroup tests
 
 quick: lint  ## in under a minute: lint, and the tests that take less than a second each
-	$(RUN) -m pytest -n auto -p no:nbval -m "not slow" tests
+	$(RUN) -m pytest -n auto --dist loadfile -p no:nbval -m "not slow" tests
 
 lint: $(READY)  ## style of the modules, the tests and the benchmarks
 	$(RUN) -m ruff check .

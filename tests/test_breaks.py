@@ -7,7 +7,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import nbformat
 import pytest
 from conftest import CHAPTERS, ROOT
 
@@ -40,6 +39,7 @@ def test_a_text_that_stands_twice_or_nowhere_is_refused_by_the_name_of_its_break
         net.broken_source("a fault", {"module": "spd", "old": old, "new": ""})
 
 
+@pytest.mark.slow
 def test_the_copy_is_what_a_chapter_imports(tmp_path):
     fault = {"module": "spd", "old": "SYMMETRY = 1e-10", "new": "SYMMETRY = 1e-11"}
     environment = os.environ | net.broken_copy("a fault", fault, tmp_path)
@@ -57,17 +57,26 @@ def test_a_break_is_caught_by_its_claim(name):
     assert list(found.get("caught", ())) == [claim] and "errors" not in found, found
 
 
+class Node(dict):
+    """A part of a notebook, as nbformat gives it, whose import takes seconds."""
+
+    __getattr__, __setattr__ = dict.__getitem__, dict.__setitem__
+
+
+def error_output(name, message):
+    return Node(output_type="error", ename=name, evalue=message)
+
+
 def executed(*errors):
     """A notebook of cells that ended as told: with (source, name, message), or without an error."""
     cells = []
     for source, *error in errors:
-        cell = nbformat.v4.new_code_cell(source)
+        cell = Node(cell_type="code", source=source, outputs=[])
         if error:
             name, message = error
-            output = nbformat.v4.new_output("error", ename=name, evalue=message, traceback=[])
-            cell.outputs = [output]
+            cell.outputs = [error_output(name, message)]
         cells.append(cell)
-    return nbformat.v4.new_notebook(cells=cells)
+    return Node(cells=cells)
 
 
 def test_a_claim_catches_only_by_an_exception_of_its_own_that_names_it():
@@ -100,8 +109,7 @@ def test_a_claim_catches_only_by_an_exception_of_its_own_that_names_it():
     ("TG-05: nothing was checked", "inconclusive"),
 ])
 def test_what_is_taken_down_has_no_number_that_another_processor_could_move(message, words):
-    output = nbformat.v4.new_output("error", ename="Inconclusive", evalue=message, traceback=[])
-    assert net.how(output) == words
+    assert net.how(error_output("Inconclusive", message)) == words
 
 
 @pytest.fixture
@@ -233,6 +241,7 @@ def test_a_fault_stands_in_the_functions_that_its_lines_belong_to(module):
         assert net.stands_in({"module": "module", "old": old}) == places
 
 
+@pytest.mark.slow
 def test_the_tracer_notes_what_is_called_and_nothing_else(tmp_path):
     notes = tmp_path / "notes"
     program = ("import threading, spdlib.spd as s; s.logm([[1.0]]); "

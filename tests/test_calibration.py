@@ -439,6 +439,7 @@ def by_angle(loss, epsilon, d):
     return unit * mp.quad(lambda phi: density(phi) / unit, points, method="gauss-legendre")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "epsilon", "loss"), [(3, 0.5, 1.3), (6, 1.0, 4.0), (2, 0.1, 0.7)])
 def test_the_two_integrals_agree(d, epsilon, loss):
     with mp.workdps(25):

@@ -272,7 +272,8 @@ def test_values_are_read_as_their_declared_type(kind, text, values):
     (["run", "5", "-j", "0"], "JOBS is 0; accepted are integers ≥ 1"),
     (["run", "5", "-j", "2", "--scheduler", "tcp://127.0.0.1:1"],
      "JOBS is 2; accepted are integers ≥ 1, and none with a scheduler, which knows its workers"),
-    (["run", "5", "--scheduler", "nowhere://"], "ADDRESS is 'nowhere://'; accepted is that of a"),
+    pytest.param(["run", "5", "--scheduler", "nowhere://"],
+                 "ADDRESS is 'nowhere://'; accepted is that of a", marks=pytest.mark.slow),
     (["run", "5", "-o", "book/out"], "accepted is a folder outside the book"),
     (["run", "5", "--book", "/"], "/ holds neither claims.toml nor book/claims.toml"),
 ])
@@ -379,6 +380,7 @@ def planned(capsys, **changes):
     return code, *capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_a_plan_shows_every_mechanism_and_which_errs_least(capsys):
     code, out, err = planned(capsys, error=0.05)
     assert (code, err) == (0, "")
@@ -392,6 +394,7 @@ def test_a_plan_shows_every_mechanism_and_which_errs_least(capsys):
     assert "At (0.5, 1e-06) bare l2 noise errs least; laplace errs 1.03 times as much, and" in out
 
 
+@pytest.mark.slow
 def test_a_plan_takes_bounds_on_the_eigenvalues_in_place_of_a_radius(capsys):
     code, out, _ = planned(capsys, radius=None, low=0.1, high=10)
     assert code == 0 and "radius 3.988 about 1·I" in out
@@ -405,8 +408,10 @@ def test_a_plan_takes_bounds_on_the_eigenvalues_in_place_of_a_radius(capsys):
     ({"radius": -1}, "radius is -1.0; accepted are numbers from 1e-280"),
     ({"epsilon": 0}, "epsilon is 0.0; accepted are numbers from 1e-6"),
     ({"delta": 0.7}, "delta is 0.7; accepted are numbers from 1e-300 to 1/2"),
-    ({"error": 0}, "wanted is 0.0; accepted are finite numbers above 0"),
-    ({"error": 1e-320}, "wanted is 1e-320; accepted are numbers from"),
+    pytest.param({"error": 0}, "wanted is 0.0; accepted are finite numbers above 0",
+                 marks=pytest.mark.slow),
+    pytest.param({"error": 1e-320}, "wanted is 1e-320; accepted are numbers from",
+                 marks=pytest.mark.slow),
     ({"radius": None}, "--radius is None, --low None, --high None; accepted is either"),
     ({"low": 1, "high": 2}, "--radius is 2.0, --low 1.0, --high 2.0; accepted is either"),
     ({"radius": None, "low": 1}, "--radius is None, --low 1.0, --high None; accepted is either"),

@@ -483,7 +483,7 @@ def estimator(kind, name, **options):
 
 @each_space
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("statistic", ["frechet", "tangent"])
+@pytest.mark.parametrize("statistic", ["frechet", pytest.param("tangent", marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings("error")
 def test_a_release_is_a_point_of_the_ball_and_nothing_else_depends_on_the_data(
         name, kind, statistic):
@@ -522,6 +522,7 @@ def test_more_records_make_every_release_better():
         assert far[1] < 0.3 * far[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space, center, radius", [
     (Sphere(1), np.eye(2)[0], 1.3), (Sphere(2), np.eye(3)[0], 1.3), (KendallPlanar(4), SHAPE, 0.6),
 ])
@@ -689,6 +690,7 @@ def test_matrices_at_the_edge_of_float64_have_a_private_mean():
         logm(private.fit(X, rng=seed).mean_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gaussian", "laplace", "k-norm gradient", "truncated loss"])
 @pytest.mark.parametrize("condition", [1e6, 1e14])
 def test_about_an_ill_conditioned_centre_all_data_have_a_private_mean(kind, condition):
@@ -735,6 +737,7 @@ def test_in_a_tiny_ball_of_a_chart_the_mean_moves_by_no_more_than_the_sensitivit
         assert norm(x.step - y.step) <= x.sensitivity
 
 
+@pytest.mark.slow
 def test_a_chain_is_asked_for_and_said():
     space, center = KendallPlanar(5), np.array([0, 1, 1j, 3 + 2j, 2])
     X = in_ball(space, center, 0.3, 40, np.random.default_rng(0))

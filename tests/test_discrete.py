@@ -84,7 +84,7 @@ def on_a_line(n):
 
 # the law
 
-@pytest.mark.parametrize("scale", [0.7, 3.0])
+@pytest.mark.parametrize("scale", [pytest.param(0.7, marks=pytest.mark.slow), 3.0])
 def test_the_noise_has_the_discrete_gaussian_law(scale):
     draws = np.array(small(scale)._sampler()([0] * 20_000))
     z, p = masses(scale, 12)
@@ -96,6 +96,7 @@ def test_the_noise_has_the_discrete_gaussian_law(scale):
     assert chi2.sf(statistic, often.sum()) > LEVEL
 
 
+@pytest.mark.slow
 def test_the_law_that_is_drawn_is_of_the_scale_and_of_none_12_percent_off():
     s, n = 2.0, 40_000
     draws = np.array(small(s)._sampler()([0] * n))

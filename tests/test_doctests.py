@@ -9,9 +9,11 @@ import pytest
 import spdlib
 
 MODULES = sorted(module.name for module in pkgutil.iter_modules(spdlib.__path__))
+SLOW = {"planning", "private_regression"}
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in MODULES])
 def test_the_examples_of_a_module_give_what_they_show(name):
     module = importlib.import_module(f"spdlib.{name}")
     assert doctest.testmod(module).failed == 0

@@ -2,7 +2,6 @@
 
 import json
 
-import nbformat
 import pytest
 
 from spdlib.claims import claim
@@ -58,12 +57,11 @@ def record(id, verdict="holds", evidence="exact", rejected=("half",)):
 
 def write_chapter(book, stem, prose, outputs):
     """A chapter with a Markdown cell for each text and one code cell with all outputs."""
-    new = nbformat.v4
-    cells = [new.new_markdown_cell(text) for text in prose]
-    stream = new.new_output("stream", name="stdout", text="a table")
-    shown = [new.new_output("display_data", data=output) for output in outputs]
-    cells.append(new.new_code_cell("…", outputs=[stream, *shown]))
-    nbformat.write(new.new_notebook(cells=cells), book / f"{stem}.ipynb")
+    stream = {"output_type": "stream", "name": "stdout", "text": "a table"}
+    shown = [{"output_type": "display_data", "data": output} for output in outputs]
+    cells = [{"cell_type": "markdown", "source": text} for text in prose]
+    cells.append({"cell_type": "code", "source": "…", "outputs": [stream, *shown]})
+    (book / f"{stem}.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
 
 
 @pytest.fixture

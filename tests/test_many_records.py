@@ -243,6 +243,7 @@ def test_the_tangent_mean_of_a_curved_space_comes_in_batches():
                           expected)
 
 
+@pytest.mark.slow
 def test_while_the_sum_is_held_there_is_no_copy_of_it():
     import joblib
     from sklearn.base import clone

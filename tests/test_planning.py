@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import mpmath as mp
 import numpy as np
 import pytest
+from conftest import pieces
 from scipy.stats import chi, gamma
 
 from spdlib import (
@@ -152,16 +153,6 @@ def test_a_projected_release_in_three_dimensions_errs_as_in_multiple_precision(
     with mp.workdps(15):
         exact = mp.quad(lambda R: density(R) * mean(R), ends, maxdegree=4)
     assert abs(expected_error(mechanism, 3, radius, a) / exact - 1) < 1e-9
-
-
-X, W = np.polynomial.legendre.leggauss(40)
-
-
-def pieces(ends):
-    """Nodes and weights of Gauss and Legendre on many short pieces between the ends."""
-    cuts = np.interp(np.arange(8 * len(ends) - 7) / 8, range(len(ends)), ends)
-    half = np.diff(cuts)[:, None] / 2
-    return ((cuts[:-1, None] + half) + half * X).ravel(), (half * W).ravel()
 
 
 @pytest.mark.slow

@@ -17,7 +17,6 @@ import joblib
 import numpy as np
 import pytest
 import sklearn.base
-from pyriemann.estimation import Covariances
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -222,13 +221,19 @@ def test_parallel_fits_release_with_noise_of_their_own():
 SIGNALS = np.random.default_rng(0).standard_normal((50, 4, 200))
 
 
+def covariances():
+    from pyriemann.estimation import Covariances  # here, since it takes a second
+
+    return Covariances()
+
+
 def pipeline():
-    return make_pipeline(Covariances(), PrivateFrechetMean(1.0, 1e-5, 2.0))
+    return make_pipeline(covariances(), PrivateFrechetMean(1.0, 1e-5, 2.0))
 
 
 def test_a_pipeline_after_covariances_releases_their_mean():
     fitted = pipeline().fit(SIGNALS, privatefrechetmean__rng=3)
-    alone = PrivateFrechetMean(1.0, 1e-5, 2.0).fit(Covariances().transform(SIGNALS), rng=3)
+    alone = PrivateFrechetMean(1.0, 1e-5, 2.0).fit(covariances().transform(SIGNALS), rng=3)
     assert np.array_equal(fitted[-1].mean_, alone.mean_)
     assert not np.array_equal(fitted[-1].mean_, pipeline().fit(SIGNALS)[-1].mean_)
 
@@ -342,7 +347,8 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: "-".join(map(str, s.values())))
-@pytest.mark.parametrize("mechanism", ["gaussian", "laplace", "l2"])
+@pytest.mark.parametrize("mechanism", [
+    "gaussian", *(pytest.param(name, marks=pytest.mark.slow) for name in ("laplace", "l2"))])
 def test_every_fit_returns_what_it_drew(setting, mechanism):
     k, n = setting["k"], setting["n"]
     delta = 0 if mechanism == "laplace" else 1e-6
@@ -354,7 +360,7 @@ def test_every_fit_returns_what_it_drew(setting, mechanism):
             assert_returned(private.fit(X, rng=seed), center)
 
 
-@pytest.mark.parametrize("k", [1, 2, 3, 8])
+@pytest.mark.parametrize("k", [1, 2, *(pytest.param(k, marks=pytest.mark.slow) for k in (3, 8))])
 def test_a_centre_that_fits_by_itself_is_enough(k):
     drawn = refused = 0
     for i, center in enumerate(centres(k, np.random.default_rng(k))):
@@ -518,7 +524,7 @@ def odd_records(k, rng):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64])
-@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("k", [2, *(pytest.param(k, marks=pytest.mark.slow) for k in (3, 5))])
 @pytest.mark.parametrize("center", [None, "given"])
 def test_a_bad_record_is_replaced_by_the_centre(k, dtype, center):
     rng = np.random.default_rng(k)

@@ -178,7 +178,8 @@ def test_each_step_has_the_noise_that_the_mechanism_states():
 # descent finds the curve
 
 @each_space
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [
+    0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_of_1000_records_the_release_is_near_the_truth(name, seed):
     space, _, radius, _ = SPACES[name]
     rng = np.random.default_rng(seed)
@@ -395,7 +396,8 @@ def test_a_record_that_is_none_is_refused_before_anything_is_drawn(x, Y, words):
     (LogEuclidean(2), np.diag([1e-300, 1e-290]), 1e100, 1e100),
     (Euclidean(2), 4e307 * np.eye(2), 1e100, 1e100),
 ])
-@pytest.mark.parametrize("epsilon, delta", [(1e-6, 1e-300), (1e3, 0.5)])
+@pytest.mark.parametrize("epsilon, delta", [
+    (1e-6, 1e-300), pytest.param(1e3, 0.5, marks=pytest.mark.slow)])
 def test_nothing_is_raised_once_noise_is_drawn_in_the_widest_domains(
         space, center, radius, speed, epsilon, delta):
     Y = np.stack([center] * 3)

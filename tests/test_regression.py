@@ -228,7 +228,7 @@ def test_in_a_flat_space_it_is_ordinary_least_squares(name):
 
 
 @pytest.mark.parametrize("name", ["sphere 2", "affine-invariant 2", "triangles", "pentagons"])
-@pytest.mark.parametrize("noise", [0.05, 0.4])
+@pytest.mark.parametrize("noise", [0.05, pytest.param(0.4, marks=pytest.mark.slow)])
 def test_scipy_finds_no_lower_energy(name, noise):
     """Its least_squares is told nothing but the residuals."""
     space, point, v, x, Y = drawn(name, fits=3, noise=noise)

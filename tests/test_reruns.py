@@ -4,6 +4,7 @@ One random rerun of each chapter on a push; `SPDLIB_WEEKLY=1` makes it three.
 """
 
 import ast
+import functools
 import math
 import os
 import random
@@ -50,7 +51,11 @@ def test_verdicts_stand_at_random_parameters(chapter, draws, run_chapter):
 
 
 @each_chapter
-def test_a_wrong_parameter_is_refused_by_name(chapter):
+def test_a_wrong_parameter_is_refused_by_name(chapter, monkeypatch):
+    import nbformat  # here, since it takes seconds
+
+    # a chapter is read and validated once
+    monkeypatch.setattr(nbformat, "read", functools.cache(nbformat.read))
     for name, (low, high) in domain(chapter).items():
         for wrong in (low - 1, high + 1, math.nan, "seven"):
             message = refusal(chapter, {name: wrong}, ROOT / "book")

@@ -6,6 +6,7 @@ import warnings
 import mpmath as mp
 import numpy as np
 import pytest
+from conftest import pieces
 
 from spdlib import (
     L2Mechanism,
@@ -138,16 +139,6 @@ def test_it_is_the_mean_of_draws_that_are_shrunk_and_projected(d, radius, place)
         exact = expected_error(GAUSSIAN, d, radius, place * SIGMA, power, shrink=True)
         spread = (errors**power).std() / math.sqrt(size)
         assert abs(np.mean(errors**power) - exact) < 6 * spread
-
-
-X, W = np.polynomial.legendre.leggauss(40)
-
-
-def pieces(ends):
-    """Nodes and weights of Gauss and Legendre on many short pieces between the ends."""
-    cuts = np.interp(np.arange(8 * len(ends) - 7) / 8, range(len(ends)), ends)
-    half = np.diff(cuts)[:, None] / 2
-    return ((cuts[:-1, None] + half) + half * X).ravel(), (half * W).ravel()
 
 
 @pytest.mark.slow

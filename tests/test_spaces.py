@@ -14,9 +14,6 @@ from types import SimpleNamespace
 import mpmath
 import numpy as np
 import pytest
-from pyriemann.geometry.distance import distance_riemann
-from pyriemann.geometry.mean import mean_riemann
-from pyriemann.geometry.tangentspace import exp_map_riemann, log_map_riemann
 from scipy.optimize import minimize
 
 from spdlib import spaces
@@ -1049,6 +1046,10 @@ def test_known_distances():
 
 @pytest.mark.parametrize("k", [2, 3, 5])
 def test_affine_invariant_matrices_are_those_of_pyriemann(k):
+    from pyriemann.geometry.distance import distance_riemann  # here, since it takes a second
+    from pyriemann.geometry.mean import mean_riemann
+    from pyriemann.geometry.tangentspace import exp_map_riemann, log_map_riemann
+
     space, M, X = AffineInvariant(k), random_spd(1, k, 1.0, 0)[0], random_spd(30, k, 1.0, 1)
     np.testing.assert_allclose(space.dist(M, X), distance_riemann(X, np.broadcast_to(M, X.shape)))
     v = space.log(M, X)

@@ -400,7 +400,7 @@ several_blocks = pytest.mark.parametrize("k", [1, 2, 3, 4, 30])
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1, 1e150])
-@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("k", [2, 3, pytest.param(5, marks=pytest.mark.slow)])
 def test_logarithms_of_many_are_as_exact_as_the_condition_allows(k, scale):
     X = many(600, k, 3, k) * scale
     X[1:9] = np.diag([1.0, 2, 2, 3, 5][:k]) * scale
