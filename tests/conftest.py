@@ -27,6 +27,12 @@ def cells_of(chapter):
     return [cell | {"source": "".join(cell["source"])} for cell in cells]
 
 
+class Node(dict):
+    """A part of a notebook, as nbformat gives it, whose import takes seconds."""
+
+    __getattr__, __setattr__ = dict.__getitem__, dict.__setitem__
+
+
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)
 
 

@@ -8,7 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import CHAPTERS, ROOT
+from conftest import CHAPTERS, ROOT, Node
 
 from spdlib.ledger import read_claims, recorded
 
@@ -55,12 +55,6 @@ def test_a_break_is_caught_by_its_claim(name):
     claim = BREAKS[name]["claim"]
     found, _ = net.run(name, BREAKS[name], TESTED[claim], until=claim)
     assert list(found.get("caught", ())) == [claim] and "errors" not in found, found
-
-
-class Node(dict):
-    """A part of a notebook, as nbformat gives it, whose import takes seconds."""
-
-    __getattr__, __setattr__ = dict.__getitem__, dict.__setitem__
 
 
 def error_output(name, message):

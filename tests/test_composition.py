@@ -10,7 +10,6 @@ import sys
 
 import numpy as np
 import pytest
-from dp_accounting.pld import pld_pmf
 from prv_accountant import PRVAccountant
 from prv_accountant.privacy_random_variables import (
     GaussianMechanism,
@@ -239,6 +238,8 @@ def test_losses_on_a_grid_err_to_the_safe_side_and_little(times, epsilon, delta)
 
 @pytest.mark.parametrize("times", [2, 5])
 def test_the_rounding_of_the_transforms_is_far_below_what_is_added(times, monkeypatch):
+    from dp_accounting.pld import pld_pmf
+
     made, make = [], pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap
 
     def recorded(gap, low, high, deltas):
