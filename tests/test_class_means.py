@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sklearn.base
+from conftest import mostly_slow
 
 from spdlib import (
     AffineInvariant,
@@ -68,8 +69,8 @@ def strange_records(rng):
 
 # what one record moves
 
-@pytest.mark.parametrize("grid", [None, 2.0**-9, 0.25])
-@pytest.mark.parametrize("radius", [R, 0.1, 1.5000000000000002])
+@pytest.mark.parametrize("grid", mostly_slow([None, 2.0**-9, 0.25], None, 0.25))
+@pytest.mark.parametrize("radius", mostly_slow([R, 0.1, 1.5000000000000002], R, 0.1))
 def test_no_record_moves_the_answer_by_more_than_2r_whatever_label_it_brings(radius, grid):
     strange = itertools.cycle(["none of them", None, float("nan"), 3, ["a"]])
     first = ClassSums(RECORDS, LABELS, CLASSES, None, radius, on_invalid="center")

@@ -24,8 +24,6 @@ from spdlib.accounting import Composition, compose
 from spdlib.calibration import gaussian_delta, gaussian_epsilon, gdp_mu
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 
-pytestmark = pytest.mark.slow  # accountants convolve for a second each
-
 ERROR = 1e-3  # how far the accountant lets its epsilon be off; it returns a lower and an upper end
 RIVALS = {
     "their sum": sum,
@@ -65,6 +63,7 @@ def test_m_releases_with_noise_that_is_root_m_stronger_cost_what_one_does(m, eps
     assert low <= epsilon <= high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 178, 8000])
 def test_a_record_that_changes_its_class_costs_two_releases_and_no_more(size):
     mu = TangentGaussian(1, 0.5, 1e-5).mu
@@ -75,6 +74,7 @@ def test_a_record_that_changes_its_class_costs_two_releases_and_no_more(size):
     assert 0.5 < low <= gaussian_epsilon(1, 1e-5, math.sqrt(2) * mu)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 178, 8000])
 def test_noisy_class_sizes_cost_one_release_more(size):
     mechanism, histogram = TangentGaussian(1, 0.5, 1e-5), TangentGaussian(math.sqrt(2), 0.5, 1e-5)
@@ -151,6 +151,7 @@ def two(first, second, epsilon):
     return shares @ (above[place] - np.exp(epsilon - values) * swapped[place])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", L2_SIZES)
 def test_two_l2_releases_cost_far_more_than_the_rule_of_mu_would_have_it(k):
     d = dimension(k)
@@ -166,6 +167,7 @@ def test_two_l2_releases_cost_far_more_than_the_rule_of_mu_would_have_it(k):
     assert together.delta(1.0) > 3e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k, times, delta", [(2, 2, 1e-6), (3, 10, 1e-8), (8, 4, 1e-3)])
 def test_another_accountant_finds_the_same_for_l2_noise(k, times, delta):
     d = dimension(k)
@@ -197,6 +199,7 @@ def test_two_laplace_releases_on_the_line_cost_what_the_closed_form_says(epsilon
     assert exact <= spent <= exact + 2e-3 * epsilon * (1 - target / 2)
 
 
+@pytest.mark.slow
 def test_another_accountant_finds_the_same_for_laplace_noise_on_the_line():
     mechanism = RiemannianLaplace(1, 0.3)
     together = compose([mechanism] * 20, 1)
@@ -213,6 +216,7 @@ def cost(epsilon, mu):
     return gaussian_delta(1, epsilon if epsilon >= 1e-6 else 0, mu)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [3, 36])
 def test_gaussian_and_other_noise_compose(d):
     gaussian, l2 = TangentGaussian(1, 0.5, 1e-6), L2Mechanism(1, 0.7, 1e-5, d)
@@ -236,6 +240,7 @@ def test_losses_on_a_grid_err_to_the_safe_side_and_little(times, epsilon, delta)
     assert exact <= Composition(None, losses).epsilon(delta) <= exact * (1 + 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [2, 5])
 def test_the_rounding_of_the_transforms_is_far_below_what_is_added(times, monkeypatch):
     from dp_accounting.pld import pld_pmf
@@ -267,6 +272,7 @@ class Disguised:
         return gaussian_delta(1, epsilon, self.noise)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [2**7, 2**13, 2**19])
 def test_however_many_releases_there_are_they_never_cost_more_than_is_said(times):
     mu = 3e-3 * math.sqrt(times)
@@ -288,6 +294,7 @@ def test_a_cost_whose_power_of_e_is_no_float_is_found_or_infinite_without_a_warn
     assert not recwarn
 
 
+@pytest.mark.slow
 def test_what_is_released_once_costs_what_its_mechanism_promises():
     for d in (1, 6, 465):
         assert compose([L2Mechanism(1, 0.5, 1e-6, d)], d).epsilon(1e-6) \
@@ -302,6 +309,7 @@ def test_order_and_grouping_do_not_matter():
         compose([b, a, a], [6, 6, 6]).epsilon(1e-6), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_loss_beyond_the_grid_counts_as_infinite():
     assert compose([RiemannianLaplace(1, 900)], 3).epsilon(1e-6) == math.inf
 
@@ -320,6 +328,7 @@ def test_a_composition_that_is_none_is_refused(mechanisms, d, message):
         compose(mechanisms, d)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0, 9e-11, 0.6, True, math.nan])
 def test_a_delta_below_what_the_transforms_can_tell_is_refused(delta):
     together = compose([RiemannianLaplace(1, 0.5)], 3)
