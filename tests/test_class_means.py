@@ -462,6 +462,7 @@ def test_a_curved_space_lends_its_tangent_space(space, X):
     assert space.coordinates(fit.means_) == pytest.approx(np.array(truth), abs=0.1)
 
 
+@pytest.mark.slow
 def test_minimum_distance_to_mean_classifies_with_the_release():
     X = np.concatenate([random_spd(200, 2, 0.3, 0), 20 * random_spd(200, 2, 0.3, 1)])
     y = np.repeat(["near", "far"], 200)

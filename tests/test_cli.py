@@ -138,6 +138,7 @@ def test_a_run_stops_where_its_validating_cell_fails(grid):
     assert executed == [1, 2, 3, None, None, None, None, None]
 
 
+@pytest.mark.slow
 def test_a_wrong_value_is_refused_before_anything_runs(inside, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(cli, "run_points", None)
     assert cli.main(["run", "5", "-p", "k=2,-1", "-o", str(tmp_path / "out")]) == 2
@@ -249,6 +250,7 @@ def test_a_claim_ends_with_the_last_of_its_cells():
     assert cli.cells_until(cells, "TG-01") == cells[:3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings, message", [
     (["eta=1"], "eta (given as '1') is no parameter; accepted are k, epsilon, kernel, fast, sizes"),
     (["k=seven"], "k is 'seven'; accepted is int"),
@@ -283,12 +285,16 @@ def test_values_are_read_as_their_declared_type(kind, text, values):
      "CHAPTER is '7'; accepted are a path, the number or the name of one of: 05_sensitivity"),
     (["run", "05_other"], "CHAPTER is '05_other'"),
     (["run", "book/05.ipynb"], "CHAPTER is 'book/05.ipynb'"),
-    (["run", "5", "-j", "0"], "JOBS is 0; accepted are integers ≥ 1"),
-    (["run", "5", "-j", "2", "--scheduler", "tcp://127.0.0.1:1"],
-     "JOBS is 2; accepted are integers ≥ 1, and none with a scheduler, which knows its workers"),
+    pytest.param(["run", "5", "-j", "0"], "JOBS is 0; accepted are integers ≥ 1",
+                 marks=pytest.mark.slow),
+    pytest.param(
+        ["run", "5", "-j", "2", "--scheduler", "tcp://127.0.0.1:1"],
+        "JOBS is 2; accepted are integers ≥ 1, and none with a scheduler, which knows its workers",
+        marks=pytest.mark.slow),
     pytest.param(["run", "5", "--scheduler", "nowhere://"],
                  "ADDRESS is 'nowhere://'; accepted is that of a", marks=pytest.mark.slow),
-    (["run", "5", "-o", "book/out"], "accepted is a folder outside the book"),
+    pytest.param(["run", "5", "-o", "book/out"], "accepted is a folder outside the book",
+                 marks=pytest.mark.slow),
     (["run", "5", "--book", "/"], "/ holds neither claims.toml nor book/claims.toml"),
 ])
 def test_wrong_arguments_are_usage_errors(inside, capsys, arguments, message):
@@ -305,6 +311,7 @@ def test_a_ledger_that_cannot_be_written_is_a_usage_error(inside, capsys, output
         f"spdlib: FILE is {output!r}; accepted is a file that can be written: {reason}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output, reason", [
     ("file", "File exists"), ("file/out", "Not a directory"), ("taken", "Is a directory"),
 ])
@@ -318,6 +325,7 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(
     assert error.startswith("spdlib: OUTDIR is ") and error.endswith(f"written: {reason}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ["", "no JSON", '{"cells": ['])
 def test_a_chapter_that_is_no_notebook_is_a_usage_error(inside, tmp_path, capsys, content):
     chapter = tmp_path / "chapter.ipynb"

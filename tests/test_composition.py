@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import mostly_slow
 from prv_accountant import PRVAccountant
 from prv_accountant.privacy_random_variables import (
     GaussianMechanism,
@@ -36,8 +37,9 @@ def accountant(mus):
     return PRVAccountant([GaussianMechanism(1 / mu) for mu in mus], ERROR, 1e-13, [1] * len(mus))
 
 
-@pytest.mark.parametrize("mus", [(0.5, 0.5), (0.3, 0.5, 0.8), (0.1, 1.5), (0.2,) * 4])
-@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("mus", mostly_slow(
+    [(0.5, 0.5), (0.3, 0.5, 0.8), (0.1, 1.5), (0.2,) * 4], (0.5, 0.5), (0.1, 1.5)))
+@pytest.mark.parametrize("delta", mostly_slow([1e-3, 1e-6, 1e-9], 1e-6))
 def test_squares_add_as_the_accountant_finds(mus, delta):
     low, _, high = accountant(mus).compute_epsilon(delta, [1] * len(mus))
     assert low <= gaussian_epsilon(1, delta, math.hypot(*mus)) <= high
@@ -55,7 +57,7 @@ def test_so_do_deltas(epsilon):
 
 
 @pytest.mark.parametrize("epsilon, delta", [(0.5, 1e-5), (1.0, 1e-7), (3.0, 1e-9)])
-@pytest.mark.parametrize("m", [2, 4])
+@pytest.mark.parametrize("m", mostly_slow([2, 4], 2))
 def test_m_releases_with_noise_that_is_root_m_stronger_cost_what_one_does(m, epsilon, delta):
     # the sigma for sensitivity 1, times the root of m
     mechanism = TangentGaussian(math.sqrt(m), epsilon, delta)

@@ -232,6 +232,7 @@ def pipeline():
     return make_pipeline(covariances(), PrivateFrechetMean(1.0, 1e-5, 2.0))
 
 
+@pytest.mark.slow
 def test_a_pipeline_after_covariances_releases_their_mean():
     fitted = pipeline().fit(SIGNALS, privatefrechetmean__rng=3)
     alone = PrivateFrechetMean(1.0, 1e-5, 2.0).fit(covariances().transform(SIGNALS), rng=3)
