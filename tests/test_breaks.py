@@ -21,6 +21,7 @@ TESTED = {record["id"]: chapter for chapter in CHAPTERS for record in recorded(c
 each_break = pytest.mark.parametrize("name", BREAKS)
 
 
+@pytest.mark.slow
 def test_a_break_is_a_change_of_a_text_that_stands_once():
     for name, fault in BREAKS.items():
         assert ast.parse(net.broken_source(name, fault)) and fault["old"] != fault["new"], name

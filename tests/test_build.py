@@ -163,6 +163,7 @@ def test_the_check_fails_where_an_output_differs_from_the_recorded_one(recorded,
     assert "an output differs from the recorded one" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_site_that_is_fresh_is_not_built_again(build, monkeypatch, capsys):
     runs = []
 

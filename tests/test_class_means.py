@@ -259,6 +259,7 @@ def test_exact_noise_gives_the_same_law_on_its_own_grid(labels):
         private(mechanism="discrete gaussian", **options).fit(RECORDS, LABELS, rng=0)
 
 
+@pytest.mark.slow
 def test_what_is_shrunk_is_nearer_where_noise_is_strong_also_for_a_class_that_is_missing():
     space, y = LogEuclidean(K), [*["a"] * 50, *["b"] * (N - 50)]
     truth = np.stack([FrechetMean(RECORDS[:50], None, R).step,
@@ -291,6 +292,7 @@ def test_all_classes_are_one_entry_of_an_account_written_before_a_label_is_looke
         private(epsilon=0.1).fit(RECORDS, ["x"] * N, accountant=account)
 
 
+@pytest.mark.slow
 def test_any_number_of_classes_is_one_entry():
     account, many = BudgetAccountant(1.0, 1e-6), range(800)
     fit = private(classes=many).fit(RECORDS, range(N), accountant=account)

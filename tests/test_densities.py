@@ -311,7 +311,8 @@ def test_the_sensitivity_of_the_gradient_is_nearly_reached_on_a_small_ball():
 
 
 @pytest.mark.parametrize("steps", [
-    np.zeros((1, 2)), np.zeros((50, 2)), np.array([[0.3, 0.0]] * 30 + [[-0.39, 0.0]] * 5),
+    np.zeros((1, 2)), pytest.param(np.zeros((50, 2)), marks=pytest.mark.slow),
+    np.array([[0.3, 0.0]] * 30 + [[-0.39, 0.0]] * 5),
 ])
 @pytest.mark.parametrize("clip", [1e-12, pytest.param(1e-3, marks=pytest.mark.slow), 10.0])
 @pytest.mark.parametrize("epsilon, domain", [

@@ -251,6 +251,7 @@ def test_a_congruence_of_records_and_centre_carries_the_release_along():
     np.testing.assert_allclose(there, L @ here @ L.T, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sphere", "sphere behind", "sphere of curvature 9"])
 def test_a_turn_of_records_and_centre_turns_what_little_noise_leaves(name):
     rng = np.random.default_rng(10)
