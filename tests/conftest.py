@@ -27,6 +27,17 @@ def cells_of(chapter):
     return [cell | {"source": "".join(cell["source"])} for cell in cells]
 
 
+def mostly_slow(cases, *fast):
+    """Cases of a parametrised test, of which `make quick` runs those named, and the suite all."""
+    return [case if case in fast else pytest.param(case, marks=pytest.mark.slow) for case in cases]
+
+
+class Node(dict):
+    """A part of a notebook, as nbformat gives it, whose import takes seconds."""
+
+    __getattr__, __setattr__ = dict.__getitem__, dict.__setitem__
+
+
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)
 
 

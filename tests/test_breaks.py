@@ -8,7 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import CHAPTERS, ROOT
+from conftest import CHAPTERS, ROOT, Node
 
 from spdlib.ledger import read_claims, recorded
 
@@ -21,6 +21,7 @@ TESTED = {record["id"]: chapter for chapter in CHAPTERS for record in recorded(c
 each_break = pytest.mark.parametrize("name", BREAKS)
 
 
+@pytest.mark.slow
 def test_a_break_is_a_change_of_a_text_that_stands_once():
     for name, fault in BREAKS.items():
         assert ast.parse(net.broken_source(name, fault)) and fault["old"] != fault["new"], name
@@ -55,12 +56,6 @@ def test_a_break_is_caught_by_its_claim(name):
     claim = BREAKS[name]["claim"]
     found, _ = net.run(name, BREAKS[name], TESTED[claim], until=claim)
     assert list(found.get("caught", ())) == [claim] and "errors" not in found, found
-
-
-class Node(dict):
-    """A part of a notebook, as nbformat gives it, whose import takes seconds."""
-
-    __getattr__, __setattr__ = dict.__getitem__, dict.__setitem__
 
 
 def error_output(name, message):

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, mostly_slow
 
 SOURCE = '''from spdlib.calibration import sigma_analytic
 from spdlib.claims import claim
@@ -61,9 +61,10 @@ def test_a_chapter_that_passed_runs_again_only_when_it_changed(recorded, capsys)
     assert "checking 1 of 1" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", [
-    "spdlib/calibration.py", "spdlib/claims.py", "spdlib/__init__.py", "book/matplotlibrc",
-])
+@pytest.mark.parametrize("name", mostly_slow(
+    ["spdlib/calibration.py", "spdlib/claims.py", "spdlib/__init__.py", "book/matplotlibrc"],
+    "spdlib/calibration.py", "book/matplotlibrc",
+))
 def test_what_a_chapter_depends_on_changes_its_key(build, name):
     chapter = build.ROOT / "book/01_toy.ipynb"
     before = build.key(chapter)
@@ -71,7 +72,8 @@ def test_what_a_chapter_depends_on_changes_its_key(build, name):
     assert build.key(chapter) != before
 
 
-@pytest.mark.parametrize("name", ["spdlib/audit.py", "spdlib/cli.py", "book/claims.toml"])
+@pytest.mark.parametrize("name", mostly_slow(
+    ["spdlib/audit.py", "spdlib/cli.py", "book/claims.toml"], "spdlib/audit.py"))
 def test_what_a_chapter_does_not_import_leaves_its_key(build, name):
     chapter = build.ROOT / "book/01_toy.ipynb"
     before = build.key(chapter)
@@ -161,6 +163,7 @@ def test_the_check_fails_where_an_output_differs_from_the_recorded_one(recorded,
     assert "an output differs from the recorded one" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_site_that_is_fresh_is_not_built_again(build, monkeypatch, capsys):
     runs = []
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 import mpmath as mp
 import numpy as np
 import pytest
+from conftest import mostly_slow
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -459,8 +460,8 @@ def test_the_l2_scale_is_safe_and_minimal_at_the_corners(d, epsilon, delta):
         assert by_angle(1 / s, epsilon, d) <= delta < by_angle(1 / smaller, epsilon, d)
 
 
-@pytest.mark.parametrize("d", [2, 3, 6, 55, 465])
-@pytest.mark.parametrize("loss", [1e-6, 1e-3, 0.3, 2.0, 30.0])
+@pytest.mark.parametrize("d", mostly_slow([2, 3, 6, 55, 465], 2, 465))
+@pytest.mark.parametrize("loss", mostly_slow([1e-6, 1e-3, 0.3, 2.0, 30.0], 1e-6, 0.3, 30.0))
 def test_at_epsilon_zero_the_l2_delta_is_the_total_variation_distance(d, loss):
     with mp.workdps(25):
         exact = by_angle(loss, 0, d)
@@ -491,7 +492,7 @@ def test_the_bound_of_the_quadrature_error_is_far_below_the_slack(d, epsilon, mo
             assert 0 <= bounded - calibration._log_l2_delta(excess, epsilon, d) < SLACK / 100
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 6, 21, 465])
+@pytest.mark.parametrize("d", mostly_slow([1, 2, 3, 6, 21, 465], 1, 6, 465))
 @pytest.mark.parametrize("delta", [1e-300, 1e-12, 1e-6, 1e-2, 0.5])
 def test_the_l2_scale_and_delta_are_inverse_and_never_worse_than_the_pure_scale(d, delta):
     for epsilon in EPSILONS:

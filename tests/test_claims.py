@@ -10,6 +10,7 @@ import flint
 import numpy as np
 import pytest
 import sympy
+from conftest import mostly_slow
 from scipy.stats import binom, kstest, norm
 from sympy import Rational
 
@@ -778,7 +779,8 @@ def test_whichever_truth_is_true_survives_alone_with_probability_1_minus_alpha(
     assert plausible(hits) and hits < REPEATS  # a level that is never used up would be no level
 
 
-@pytest.mark.parametrize("verb, truths", [("law", LAWS), ("share", SHARES)])
+@pytest.mark.parametrize("verb, truths", [
+    ("law", LAWS), pytest.param("share", SHARES, marks=pytest.mark.slow)])
 def test_a_true_rival_gives_no_verdict_with_probability_1_minus_alpha(
     monkeypatch, shown, verb, truths
 ):
@@ -786,13 +788,14 @@ def test_a_true_rival_gives_no_verdict_with_probability_1_minus_alpha(
     assert plausible(survivors(verb, truths["rivals"], shown)[None])
 
 
-@pytest.mark.parametrize("verb, truth", [("law", 2.0), ("share", 0.05)])
+@pytest.mark.parametrize("verb, truth", [
+    ("law", 2.0), pytest.param("share", 0.05, marks=pytest.mark.slow)])
 def test_a_truth_that_is_not_listed_gives_no_verdict(monkeypatch, shown, verb, truth):
     monkeypatch.setattr(spdlib.claims, "ALPHA", LARGE)
     assert survivors(verb, truth, shown)[None] == REPEATS
 
 
-@pytest.mark.parametrize("verb", ["law", "share"])
+@pytest.mark.parametrize("verb", mostly_slow(["law", "share"], "law"))
 def test_an_eighth_of_the_draws_would_not_have_the_power(monkeypatch, shown, verb):
     monkeypatch.setattr(spdlib.claims, "ALPHA", LARGE)
     draws = claim._draws

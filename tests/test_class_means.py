@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sklearn.base
+from conftest import mostly_slow
 
 from spdlib import (
     AffineInvariant,
@@ -68,8 +69,8 @@ def strange_records(rng):
 
 # what one record moves
 
-@pytest.mark.parametrize("grid", [None, 2.0**-9, 0.25])
-@pytest.mark.parametrize("radius", [R, 0.1, 1.5000000000000002])
+@pytest.mark.parametrize("grid", mostly_slow([None, 2.0**-9, 0.25], None, 0.25))
+@pytest.mark.parametrize("radius", mostly_slow([R, 0.1, 1.5000000000000002], R, 0.1))
 def test_no_record_moves_the_answer_by_more_than_2r_whatever_label_it_brings(radius, grid):
     strange = itertools.cycle(["none of them", None, float("nan"), 3, ["a"]])
     first = ClassSums(RECORDS, LABELS, CLASSES, None, radius, on_invalid="center")
@@ -258,6 +259,7 @@ def test_exact_noise_gives_the_same_law_on_its_own_grid(labels):
         private(mechanism="discrete gaussian", **options).fit(RECORDS, LABELS, rng=0)
 
 
+@pytest.mark.slow
 def test_what_is_shrunk_is_nearer_where_noise_is_strong_also_for_a_class_that_is_missing():
     space, y = LogEuclidean(K), [*["a"] * 50, *["b"] * (N - 50)]
     truth = np.stack([FrechetMean(RECORDS[:50], None, R).step,
@@ -290,6 +292,7 @@ def test_all_classes_are_one_entry_of_an_account_written_before_a_label_is_looke
         private(epsilon=0.1).fit(RECORDS, ["x"] * N, accountant=account)
 
 
+@pytest.mark.slow
 def test_any_number_of_classes_is_one_entry():
     account, many = BudgetAccountant(1.0, 1e-6), range(800)
     fit = private(classes=many).fit(RECORDS, range(N), accountant=account)
@@ -461,6 +464,7 @@ def test_a_curved_space_lends_its_tangent_space(space, X):
     assert space.coordinates(fit.means_) == pytest.approx(np.array(truth), abs=0.1)
 
 
+@pytest.mark.slow
 def test_minimum_distance_to_mean_classifies_with_the_release():
     X = np.concatenate([random_spd(200, 2, 0.3, 0), 20 * random_spd(200, 2, 0.3, 1)])
     y = np.repeat(["near", "far"], 200)

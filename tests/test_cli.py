@@ -9,8 +9,8 @@ import shutil
 import subprocess
 import sys
 
-import nbformat
 import pytest
+from conftest import Node
 
 from spdlib import ball_from_bounds, cli, plan, records_needed
 from spdlib.ledger import MIME
@@ -38,6 +38,18 @@ LAST = '''with claim("TG-04", "holds", 1) as c:
 print(os.getcwd(), sys.executable, os.environ.get("OMP_NUM_THREADS"), sep="\\n")'''
 
 
+def code_cell(source, outputs=()):
+    return Node(cell_type="code", metadata={}, source=source, outputs=[*outputs],
+                execution_count=None)
+
+
+def notebook(path):
+    """The notebook at a path, as nbformat reads it."""
+    import nbformat  # here, since it takes seconds
+
+    return nbformat.read(path, 4)
+
+
 of_the_grid = pytest.mark.xdist_group("grid")  # one worker, so that it runs once
 
 
@@ -46,16 +58,18 @@ def book(tmp_path_factory):
     """A book of one chapter, recorded with one claim, TG-01, of three that are listed."""
     book = tmp_path_factory.mktemp("house") / "book"
     book.mkdir()
-    statement = nbformat.v4.new_markdown_cell("".join(
-        f":::{{prf:theorem}}\n:label: TG-0{i}\nAlso sprach Erdős.\n:::\n\n" for i in (1, 2, 3)))
+    statement = {"cell_type": "markdown", "metadata": {}, "source": "".join(
+        f":::{{prf:theorem}}\n:label: TG-0{i}\nAlso sprach Erdős.\n:::\n\n" for i in (1, 2, 3))}
     sources = PARAMETERS, VALIDATION, HOLDS, DIES_AT_7, DIFFERS_AT_5, FAILS_AT_10, LAST
-    cells = [statement, *map(nbformat.v4.new_code_cell, sources)]
-    cells[1].metadata["tags"] = ["parameters"]
+    cells = [statement, *map(code_cell, sources)]
+    cells[1]["metadata"]["tags"] = ["parameters"]
     record = {"id": "TG-01", "stated": "holds", "verdict": "holds", "checks": []}
-    cells[3].outputs = [nbformat.v4.new_output("display_data", {MIME: record})]
+    cells[3]["outputs"] = [
+        {"output_type": "display_data", "data": {MIME: record}, "metadata": {}}]
+    cells = [{"id": str(i)} | cell for i, cell in enumerate(cells)]
     metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    chapter = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
-    nbformat.write(chapter, book / "05_sensitivity.ipynb")
+    chapter = {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": cells}
+    (book / "05_sensitivity.ipynb").write_text(json.dumps(chapter), encoding="utf-8")
     claims = '[papers.TG]\ntitle = "Tangent Gaussian"\nclaims = 48\n[TG-01]\nwhere = "Sec. 1"\n'
     for i in (2, 3):
         claims += f'[TG-0{i}]\nwhere = "Sec. {i}"\nuntested = "later"\n'
@@ -119,11 +133,12 @@ def test_grid_collects_every_verdict_even_after_one_differs(grid):
 def test_a_run_stops_where_its_validating_cell_fails(grid):
     assert read_csv(grid[1] / "verdicts.csv")[-1] == [
         "5", "8", "1.0", "", "", "error", "KeyError: 'eight'"]
-    kept = nbformat.read(grid[1] / "05_sensitivity.5.ipynb", 4)
+    kept = notebook(grid[1] / "05_sensitivity.5.ipynb")
     executed = [cell.execution_count for cell in kept.cells if cell.cell_type == "code"]
     assert executed == [1, 2, 3, None, None, None, None, None]
 
 
+@pytest.mark.slow
 def test_a_wrong_value_is_refused_before_anything_runs(inside, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(cli, "run_points", None)
     assert cli.main(["run", "5", "-p", "k=2,-1", "-o", str(tmp_path / "out")]) == 2
@@ -160,7 +175,7 @@ def test_runs_use_this_interpreter_in_the_book_with_one_thread(grid, book):
     kept = sorted(grid[1].glob("*.ipynb"))
     assert [path.name for path in kept] == [f"05_sensitivity.{i}.ipynb" for i in (1, 2, 3, 4, 5)]
     for path in kept[:3]:
-        printed = nbformat.read(path, 4).cells[-1].outputs[-1].text.split()
+        printed = notebook(path).cells[-1].outputs[-1].text.split()
         assert printed[::2] == [str(book), "1"]
         assert pathlib.Path(printed[1]).parent == pathlib.Path(sys.executable).parent
 
@@ -184,7 +199,7 @@ def test_a_grid_runs_on_a_cluster_and_its_outputs_come_back(
         ["2", "7", "TG-01", "holds", "holds", ""],
         ["2", "7", "", "", "error", "DeadKernelError: Kernel died"]]
     assert len(printed.out.splitlines()) == 7 and "run 1 k=2: 4 as stated, 0 not" in printed.err
-    kept = [nbformat.read(tmp_path / f"out/05_sensitivity.{i}.ipynb", 4) for i in (1, 2)]
+    kept = [notebook(tmp_path / f"out/05_sensitivity.{i}.ipynb") for i in (1, 2)]
     assert kept[0].cells[-1].outputs[-1].text.split()[::2] == [str(book), "1"]
     assert not kept[1].cells[-1].outputs
 
@@ -204,7 +219,7 @@ def test_plain_papermill_works_too(inside, book, tmp_path):
                "book/05_sensitivity.ipynb", tmp_path / "out.ipynb"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    cells = nbformat.read(tmp_path / "out.ipynb", 4).cells[1:]
+    cells = notebook(tmp_path / "out.ipynb").cells[1:]
     records = [row for cell in cells for row in cli.cell_outcomes(cell)]
     assert [row[2] for row in records] == ["holds"] * 4
 
@@ -220,7 +235,7 @@ def test_an_execution_stops_at_the_first_error_and_keeps_no_old_output(book):
 
 @pytest.mark.slow
 def test_an_execution_ends_with_the_claim_in_an_environment_of_its_own(book):
-    chapter = nbformat.read(book / "05_sensitivity.ipynb", 4)
+    chapter = notebook(book / "05_sensitivity.ipynb")
     chapter.cells[2].source += "\nprint(os.environ['COLOUR'])"
     before = copy.deepcopy(chapter)
     executed = cli.execute(chapter, book=book, env={"COLOUR": "green"}, until="TG-01")
@@ -231,10 +246,11 @@ def test_an_execution_ends_with_the_claim_in_an_environment_of_its_own(book):
 
 
 def test_a_claim_ends_with_the_last_of_its_cells():
-    cells = [nbformat.v4.new_code_cell(source) for source in (HOLDS, "x = 1", HOLDS, "x = 2")]
+    cells = [code_cell(source) for source in (HOLDS, "x = 1", HOLDS, "x = 2")]
     assert cli.cells_until(cells, "TG-01") == cells[:3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings, message", [
     (["eta=1"], "eta (given as '1') is no parameter; accepted are k, epsilon, kernel, fast, sizes"),
     (["k=seven"], "k is 'seven'; accepted is int"),
@@ -269,12 +285,16 @@ def test_values_are_read_as_their_declared_type(kind, text, values):
      "CHAPTER is '7'; accepted are a path, the number or the name of one of: 05_sensitivity"),
     (["run", "05_other"], "CHAPTER is '05_other'"),
     (["run", "book/05.ipynb"], "CHAPTER is 'book/05.ipynb'"),
-    (["run", "5", "-j", "0"], "JOBS is 0; accepted are integers ≥ 1"),
-    (["run", "5", "-j", "2", "--scheduler", "tcp://127.0.0.1:1"],
-     "JOBS is 2; accepted are integers ≥ 1, and none with a scheduler, which knows its workers"),
+    pytest.param(["run", "5", "-j", "0"], "JOBS is 0; accepted are integers ≥ 1",
+                 marks=pytest.mark.slow),
+    pytest.param(
+        ["run", "5", "-j", "2", "--scheduler", "tcp://127.0.0.1:1"],
+        "JOBS is 2; accepted are integers ≥ 1, and none with a scheduler, which knows its workers",
+        marks=pytest.mark.slow),
     pytest.param(["run", "5", "--scheduler", "nowhere://"],
                  "ADDRESS is 'nowhere://'; accepted is that of a", marks=pytest.mark.slow),
-    (["run", "5", "-o", "book/out"], "accepted is a folder outside the book"),
+    pytest.param(["run", "5", "-o", "book/out"], "accepted is a folder outside the book",
+                 marks=pytest.mark.slow),
     (["run", "5", "--book", "/"], "/ holds neither claims.toml nor book/claims.toml"),
 ])
 def test_wrong_arguments_are_usage_errors(inside, capsys, arguments, message):
@@ -291,6 +311,7 @@ def test_a_ledger_that_cannot_be_written_is_a_usage_error(inside, capsys, output
         f"spdlib: FILE is {output!r}; accepted is a file that can be written: {reason}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output, reason", [
     ("file", "File exists"), ("file/out", "Not a directory"), ("taken", "Is a directory"),
 ])
@@ -304,6 +325,7 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(
     assert error.startswith("spdlib: OUTDIR is ") and error.endswith(f"written: {reason}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ["", "no JSON", '{"cells": ['])
 def test_a_chapter_that_is_no_notebook_is_a_usage_error(inside, tmp_path, capsys, content):
     chapter = tmp_path / "chapter.ipynb"
@@ -351,8 +373,8 @@ def test_the_nearest_book_upward_is_taken(book, monkeypatch):
     ("ClaimError", "TG-02"),
 ])
 def test_a_failing_cell_names_the_claims_that_it_does_not_reach(ename, evalue):
-    error = nbformat.v4.new_output("error", ename=ename, evalue=f"{evalue}\nand more", traceback=[])
-    cell = nbformat.v4.new_code_cell(HOLDS + "\n" + DIFFERS_AT_5, outputs=[error])
+    error = Node(output_type="error", ename=ename, evalue=f"{evalue}\nand more", traceback=[])
+    cell = code_cell(HOLDS + "\n" + DIFFERS_AT_5, [error])
     assert cli.cell_outcomes(cell) == [("TG-01", "holds", "error", f"{ename}: {evalue}"),
                                        ("TG-02", "holds", "error", "not reached")]
 

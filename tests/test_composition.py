@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from dp_accounting.pld import pld_pmf
+from conftest import mostly_slow
 from prv_accountant import PRVAccountant
 from prv_accountant.privacy_random_variables import (
     GaussianMechanism,
@@ -25,8 +25,6 @@ from spdlib.accounting import Composition, compose
 from spdlib.calibration import gaussian_delta, gaussian_epsilon, gdp_mu
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 
-pytestmark = pytest.mark.slow  # accountants convolve for a second each
-
 ERROR = 1e-3  # how far the accountant lets its epsilon be off; it returns a lower and an upper end
 RIVALS = {
     "their sum": sum,
@@ -39,8 +37,9 @@ def accountant(mus):
     return PRVAccountant([GaussianMechanism(1 / mu) for mu in mus], ERROR, 1e-13, [1] * len(mus))
 
 
-@pytest.mark.parametrize("mus", [(0.5, 0.5), (0.3, 0.5, 0.8), (0.1, 1.5), (0.2,) * 4])
-@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("mus", mostly_slow(
+    [(0.5, 0.5), (0.3, 0.5, 0.8), (0.1, 1.5), (0.2,) * 4], (0.5, 0.5), (0.1, 1.5)))
+@pytest.mark.parametrize("delta", mostly_slow([1e-3, 1e-6, 1e-9], 1e-6))
 def test_squares_add_as_the_accountant_finds(mus, delta):
     low, _, high = accountant(mus).compute_epsilon(delta, [1] * len(mus))
     assert low <= gaussian_epsilon(1, delta, math.hypot(*mus)) <= high
@@ -58,7 +57,7 @@ def test_so_do_deltas(epsilon):
 
 
 @pytest.mark.parametrize("epsilon, delta", [(0.5, 1e-5), (1.0, 1e-7), (3.0, 1e-9)])
-@pytest.mark.parametrize("m", [2, 4])
+@pytest.mark.parametrize("m", mostly_slow([2, 4], 2))
 def test_m_releases_with_noise_that_is_root_m_stronger_cost_what_one_does(m, epsilon, delta):
     # the sigma for sensitivity 1, times the root of m
     mechanism = TangentGaussian(math.sqrt(m), epsilon, delta)
@@ -66,6 +65,7 @@ def test_m_releases_with_noise_that_is_root_m_stronger_cost_what_one_does(m, eps
     assert low <= epsilon <= high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 178, 8000])
 def test_a_record_that_changes_its_class_costs_two_releases_and_no_more(size):
     mu = TangentGaussian(1, 0.5, 1e-5).mu
@@ -76,6 +76,7 @@ def test_a_record_that_changes_its_class_costs_two_releases_and_no_more(size):
     assert 0.5 < low <= gaussian_epsilon(1, 1e-5, math.sqrt(2) * mu)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 178, 8000])
 def test_noisy_class_sizes_cost_one_release_more(size):
     mechanism, histogram = TangentGaussian(1, 0.5, 1e-5), TangentGaussian(math.sqrt(2), 0.5, 1e-5)
@@ -152,6 +153,7 @@ def two(first, second, epsilon):
     return shares @ (above[place] - np.exp(epsilon - values) * swapped[place])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", L2_SIZES)
 def test_two_l2_releases_cost_far_more_than_the_rule_of_mu_would_have_it(k):
     d = dimension(k)
@@ -167,6 +169,7 @@ def test_two_l2_releases_cost_far_more_than_the_rule_of_mu_would_have_it(k):
     assert together.delta(1.0) > 3e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k, times, delta", [(2, 2, 1e-6), (3, 10, 1e-8), (8, 4, 1e-3)])
 def test_another_accountant_finds_the_same_for_l2_noise(k, times, delta):
     d = dimension(k)
@@ -198,6 +201,7 @@ def test_two_laplace_releases_on_the_line_cost_what_the_closed_form_says(epsilon
     assert exact <= spent <= exact + 2e-3 * epsilon * (1 - target / 2)
 
 
+@pytest.mark.slow
 def test_another_accountant_finds_the_same_for_laplace_noise_on_the_line():
     mechanism = RiemannianLaplace(1, 0.3)
     together = compose([mechanism] * 20, 1)
@@ -214,6 +218,7 @@ def cost(epsilon, mu):
     return gaussian_delta(1, epsilon if epsilon >= 1e-6 else 0, mu)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [3, 36])
 def test_gaussian_and_other_noise_compose(d):
     gaussian, l2 = TangentGaussian(1, 0.5, 1e-6), L2Mechanism(1, 0.7, 1e-5, d)
@@ -237,8 +242,11 @@ def test_losses_on_a_grid_err_to_the_safe_side_and_little(times, epsilon, delta)
     assert exact <= Composition(None, losses).epsilon(delta) <= exact * (1 + 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [2, 5])
 def test_the_rounding_of_the_transforms_is_far_below_what_is_added(times, monkeypatch):
+    from dp_accounting.pld import pld_pmf
+
     made, make = [], pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap
 
     def recorded(gap, low, high, deltas):
@@ -266,6 +274,7 @@ class Disguised:
         return gaussian_delta(1, epsilon, self.noise)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [2**7, 2**13, 2**19])
 def test_however_many_releases_there_are_they_never_cost_more_than_is_said(times):
     mu = 3e-3 * math.sqrt(times)
@@ -287,6 +296,7 @@ def test_a_cost_whose_power_of_e_is_no_float_is_found_or_infinite_without_a_warn
     assert not recwarn
 
 
+@pytest.mark.slow
 def test_what_is_released_once_costs_what_its_mechanism_promises():
     for d in (1, 6, 465):
         assert compose([L2Mechanism(1, 0.5, 1e-6, d)], d).epsilon(1e-6) \
@@ -301,6 +311,7 @@ def test_order_and_grouping_do_not_matter():
         compose([b, a, a], [6, 6, 6]).epsilon(1e-6), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_loss_beyond_the_grid_counts_as_infinite():
     assert compose([RiemannianLaplace(1, 900)], 3).epsilon(1e-6) == math.inf
 
@@ -319,6 +330,7 @@ def test_a_composition_that_is_none_is_refused(mechanisms, d, message):
         compose(mechanisms, d)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0, 9e-11, 0.6, True, math.nan])
 def test_a_delta_below_what_the_transforms_can_tell_is_refused(delta):
     together = compose([RiemannianLaplace(1, 0.5)], 3)

@@ -84,8 +84,9 @@ SPACES = [
     (AffineInvariant(1), np.eye(1), 3.0), (LogEuclidean(1), np.eye(1), 3.0),
     (AffineInvariant(2), np.eye(2), 4.0), (KendallPlanar(4), SQUARE, math.pi / 2),
 ]
-every_space = pytest.mark.parametrize("space, center, widest", SPACES,
-                                      ids=[repr(s) for s, *_ in SPACES])
+every_space = pytest.mark.parametrize("space, center, widest", [
+    pytest.param(*row, id=repr(row[0]), marks=[pytest.mark.slow] if row[0].dim > 2 else [])
+    for row in SPACES])
 
 
 def some_query(space, center, widest, rng, n=6):

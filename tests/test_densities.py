@@ -311,11 +311,13 @@ def test_the_sensitivity_of_the_gradient_is_nearly_reached_on_a_small_ball():
 
 
 @pytest.mark.parametrize("steps", [
-    np.zeros((1, 2)), np.zeros((50, 2)), np.array([[0.3, 0.0]] * 30 + [[-0.39, 0.0]] * 5),
+    np.zeros((1, 2)), pytest.param(np.zeros((50, 2)), marks=pytest.mark.slow),
+    np.array([[0.3, 0.0]] * 30 + [[-0.39, 0.0]] * 5),
 ])
 @pytest.mark.parametrize("clip", [1e-12, pytest.param(1e-3, marks=pytest.mark.slow), 10.0])
 @pytest.mark.parametrize("epsilon, domain", [
-    (1e-6, 0.39), (1.0, 0.39), (1e3, 0.39), (1e-6, math.pi), (1.0, math.pi), (1e3, 2.7),
+    (1e-6, 0.39), (1e3, 0.39), (1e-6, math.pi), (1e3, 2.7),
+    *(pytest.param(1.0, domain, marks=pytest.mark.slow) for domain in (0.39, math.pi)),
 ])
 def test_extreme_data_and_parameters_are_sampled_on_any_domain(steps, clip, epsilon, domain):
     data = query(Sphere(2), POLE, steps, 0.39)

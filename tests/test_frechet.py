@@ -98,7 +98,8 @@ def test_the_exact_norm_of_every_clipped_record_is_at_most_the_radius(d, radius)
 
 
 @every_radius
-@pytest.mark.parametrize("d, n", [(1, 1), (3, 1), (3, None), (10, None)])
+@pytest.mark.parametrize("d, n", [
+    (1, 1), (3, 1), (3, None), pytest.param(10, None, marks=pytest.mark.slow)])
 def test_a_record_in_the_ball_moves_by_no_more_than_the_cut_of_its_digits(d, n, radius):
     rows = adversarial(d, radius, np.random.default_rng(d))
     inside = [norm2(row) <= Fraction(radius) ** 2 for row in exact(rows)]

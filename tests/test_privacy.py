@@ -17,6 +17,7 @@ import joblib
 import numpy as np
 import pytest
 import sklearn.base
+from conftest import mostly_slow
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -231,6 +232,7 @@ def pipeline():
     return make_pipeline(covariances(), PrivateFrechetMean(1.0, 1e-5, 2.0))
 
 
+@pytest.mark.slow
 def test_a_pipeline_after_covariances_releases_their_mean():
     fitted = pipeline().fit(SIGNALS, privatefrechetmean__rng=3)
     alone = PrivateFrechetMean(1.0, 1e-5, 2.0).fit(covariances().transform(SIGNALS), rng=3)
@@ -346,7 +348,8 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: "-".join(map(str, s.values())))
+@pytest.mark.parametrize("setting", mostly_slow(SETTINGS, *SETTINGS[::2]),
+                         ids=lambda s: "-".join(map(str, s.values())))
 @pytest.mark.parametrize("mechanism", [
     "gaussian", *(pytest.param(name, marks=pytest.mark.slow) for name in ("laplace", "l2"))])
 def test_every_fit_returns_what_it_drew(setting, mechanism):
@@ -523,7 +526,8 @@ def odd_records(k, rng):
     ]
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64])
+@pytest.mark.parametrize("dtype", mostly_slow(
+    [np.float64, np.float32, np.float16, np.int64], np.float64, np.float16))
 @pytest.mark.parametrize("k", [2, *(pytest.param(k, marks=pytest.mark.slow) for k in (3, 5))])
 @pytest.mark.parametrize("center", [None, "given"])
 def test_a_bad_record_is_replaced_by_the_centre(k, dtype, center):

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import mostly_slow
 from scipy.optimize import least_squares
 
 from spdlib import _components as rows
@@ -37,8 +38,9 @@ SPACES = {
     "shapes of 12 landmarks": (KendallPlanar(12), np.arange(12) + 1j * (np.arange(12) % 5)),
 }
 CURVED = [name for name, row in SPACES.items() if not row[0].flat]
-each_space = pytest.mark.parametrize("name", SPACES)
-each_curved_space = pytest.mark.parametrize("name", CURVED)
+FAST = "Euclidean 2", "chart of a sphere", "sphere 2", "affine-invariant 2", "triangles"
+each_space = pytest.mark.parametrize("name", mostly_slow(SPACES, *FAST))
+each_curved_space = pytest.mark.parametrize("name", mostly_slow(CURVED, *FAST))
 
 
 def unit(space):
@@ -146,7 +148,8 @@ def test_residuals_or_axes_are_carried_to_the_same_effect(name, few, monkeypatch
 
 # the fit ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("few", [0, 100])
-@pytest.mark.parametrize("start", [0.0, -0.0, 1e-17, -1e-17])
+@pytest.mark.parametrize("start", [
+    *(pytest.param(start, marks=pytest.mark.slow) for start in (0.0, -0.0)), 1e-17, -1e-17])
 def test_where_rounding_turns_a_frame_residuals_are_still_carried_to_the_frame_at_the_point(
         few, start, monkeypatch):
     monkeypatch.setattr(regression, "FEW", few)

@@ -50,6 +50,7 @@ def test_verdicts_stand_at_random_parameters(chapter, draws, run_chapter):
     assert run_chapter(chapter, parameters) is None, parameters
 
 
+@pytest.mark.slow
 @each_chapter
 def test_a_wrong_parameter_is_refused_by_name(chapter, monkeypatch):
     import nbformat  # here, since it takes seconds

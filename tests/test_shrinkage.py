@@ -6,7 +6,7 @@ import warnings
 import mpmath as mp
 import numpy as np
 import pytest
-from conftest import pieces
+from conftest import mostly_slow, pieces
 
 from spdlib import (
     L2Mechanism,
@@ -100,7 +100,7 @@ def risk(d, a):
     return risk_without_positive_part(d, a) - saved
 
 
-@pytest.mark.parametrize("d", [3, 6, 45])
+@pytest.mark.parametrize("d", mostly_slow([3, 6, 45], 3))
 @pytest.mark.parametrize("a", PLACES)
 def test_the_mean_square_is_that_of_the_series(d, a):
     value = expected_error(GAUSSIAN, d, at=a * SIGMA, power=2, shrink=True) / SIGMA**2

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import mpmath
 import numpy as np
 import pytest
+from conftest import mostly_slow
 from scipy.optimize import minimize
 
 from spdlib import spaces
@@ -166,8 +167,10 @@ SPACES = {
         (TangentSpace(KendallPlanar(4), CENTRES["shape"]), near_the_centre, none_known),
 }
 CURVED = {name: row for name, row in SPACES.items() if not row[0].flat}
-each_space = pytest.mark.parametrize("name", SPACES)
-each_curved_space = pytest.mark.parametrize("name", CURVED)
+FAST = ("Euclidean 3", "log-Euclidean 1", "affine-invariant 2", "circle", "sphere 2", "triangles",
+        "quadrilaterals", "turned sphere 3", "chart of a sphere")
+each_space = pytest.mark.parametrize("name", mostly_slow(SPACES, *FAST))
+each_curved_space = pytest.mark.parametrize("name", mostly_slow(CURVED, *FAST))
 
 
 def unit(space):
@@ -936,7 +939,7 @@ def test_ill_conditioned_matrices_are_seen_from_one_another(k):
     np.testing.assert_allclose(space.exp(M, space.log(M, X)), X, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("k", mostly_slow([2, 3], 2))
 @pytest.mark.parametrize("reach", [15.0, 22.0])
 def test_the_chart_has_the_points_that_float64_does_not_hold(k, reach):
     """Held against 60 digits; a triangular factor with entries far apart once broke LAPACK."""
@@ -1044,6 +1047,7 @@ def test_known_distances():
     assert math.isclose(SHAPES.dist(SQUARE, SQUARE.conj()), math.pi / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 3, 5])
 def test_affine_invariant_matrices_are_those_of_pyriemann(k):
     from pyriemann.geometry.distance import distance_riemann  # here, since it takes a second
