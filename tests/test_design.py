@@ -158,6 +158,7 @@ def test_a_module_stays_small(name):
     assert lines_of_code(MODULES[name]) <= MOST_LINES
 
 
+@pytest.mark.slow
 def test_importing_spdlib_loads_nothing_of_the_book():
     code = "import sys, spdlib; print(*sys.modules)"
     loaded = subprocess.run(
