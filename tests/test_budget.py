@@ -136,6 +136,7 @@ def test_a_release_at_what_remains_is_accepted_and_one_a_hundredth_above_is_not(
     assert total < account.total() <= 1.0
 
 
+@pytest.mark.slow
 def test_noise_of_several_kinds_costs_what_the_composition_says():
     kinds = [gaussian(0.3), L2Mechanism(1, 0.4, 1e-7, 3), RiemannianLaplace(1, 0.2)]
     account = spent(*kinds)

@@ -261,6 +261,10 @@ def test_parameters_are_got_and_set_as_scikit_learn_does():
     for name in ("rng", "sigma", "mean_"):
         with pytest.raises(ValueError, match=f"parameter is '{name}'; accepted are .*'epsilon'"):
             private.set_params(**{name: 1})
+
+
+@pytest.mark.slow
+def test_a_pipeline_sets_and_gets_the_parameters_of_its_steps():
     steps = pipeline().set_params(privatefrechetmean__epsilon=0.25)
     assert steps.get_params()["privatefrechetmean__epsilon"] == 0.25
     assert steps[-1].epsilon == 0.25
