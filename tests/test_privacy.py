@@ -287,6 +287,7 @@ def test_the_representation_names_what_is_not_a_default():
         "mechanism='laplace', on_invalid='center')")
 
 
+@pytest.mark.slow
 def test_scikit_learn_shows_a_pipeline_and_knows_whether_it_is_fitted():
     steps = pipeline()
     for shown in (repr(steps), steps._repr_html_(), repr(steps.fit(SIGNALS))):
