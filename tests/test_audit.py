@@ -35,7 +35,8 @@ def loss_order(x):
     return np.linalg.norm(x - SHIFT, axis=1) - np.linalg.norm(x, axis=1)
 
 
-@pytest.mark.parametrize("score", [None, loss_order], ids=["learnt", "likelihood"])
+@pytest.mark.parametrize("score", [
+    pytest.param(None, marks=pytest.mark.slow), loss_order], ids=["learnt", "likelihood"])
 @pytest.mark.parametrize("name", PROMISES)
 def test_it_stays_below_the_promise_and_exceeds_it_for_noise_of_half_the_scale(name, score):
     make, promise = PROMISES[name]

@@ -166,6 +166,7 @@ def test_epsilon_is_right_where_it_is_about_to_vanish(delta, distance):
         assert less < 0 or delta < exact_delta(mu, less)
 
 
+@pytest.mark.slow
 @sampled
 @given(scales, epsilons, deltas)
 def test_a_calibrated_scale_keeps_below_what_was_asked(sensitivity, epsilon, delta):

@@ -306,6 +306,7 @@ def test_what_is_released_once_costs_what_its_mechanism_promises():
     assert pure.epsilon(1e-10) <= 1.5 * (1 + 1e-3)
 
 
+@pytest.mark.slow
 def test_order_and_grouping_do_not_matter():
     a, b = L2Mechanism(1, 0.5, 1e-6, 6), L2Mechanism(0.2, 1, 1e-5, 6)
     assert compose([a, b, a], 6).epsilon(1e-6) == pytest.approx(
