@@ -13,8 +13,9 @@ book: $(READY)  ## check every chapter and claim, then build the site
 test: lint book  ## the same, then all tests: unit, property, peer, guard, rerun, break, browser
 	$(RUN) -m pytest -n auto --dist loadgroup tests
 
+# no plugin but xdist, no rewriting of asserts: both cost each worker seconds; -l shows the values
 quick: lint  ## in under a minute: lint, and the tests that take less than a second each
-	$(RUN) -m pytest -n auto --dist loadfile -p no:nbval -m "not slow" tests
+	$(RUN) -m pytest --disable-plugin-autoload -p xdist.plugin -n auto --dist loadfile --assert=plain -l -m "not slow" tests
 
 lint: $(READY)  ## style of the modules, the tests and the benchmarks
 	$(RUN) -m ruff check .

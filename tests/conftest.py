@@ -28,8 +28,13 @@ def cells_of(chapter):
 
 
 def mostly_slow(cases, *fast):
-    """Cases of a parametrised test, of which `make quick` runs those named, and the suite all."""
-    return [case if case in fast else pytest.param(case, marks=pytest.mark.slow) for case in cases]
+    """Cases of a parametrised test, of which `make quick` runs those named, and the suite all.
+
+    A case that is a tuple is the arguments of a test of several.
+    """
+    return [case if case in fast else
+            pytest.param(*case if isinstance(case, tuple) else (case,), marks=pytest.mark.slow)
+            for case in cases]
 
 
 class Node(dict):

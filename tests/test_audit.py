@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from conftest import mostly_slow
 
 from spdlib import PrivateClassMeans, PrivateFrechetMean
 from spdlib.audit import adversaries, audit, replay
@@ -34,7 +35,8 @@ def loss_order(x):
     return np.linalg.norm(x - SHIFT, axis=1) - np.linalg.norm(x, axis=1)
 
 
-@pytest.mark.parametrize("score", [None, loss_order], ids=["learnt", "likelihood"])
+@pytest.mark.parametrize("score", [
+    pytest.param(None, marks=pytest.mark.slow), loss_order], ids=["learnt", "likelihood"])
 @pytest.mark.parametrize("name", PROMISES)
 def test_it_stays_below_the_promise_and_exceeds_it_for_noise_of_half_the_scale(name, score):
     make, promise = PROMISES[name]
@@ -198,7 +200,7 @@ def test_at_equal_noise_an_opponent_moves_a_release_by_the_sensitivity_and_no_fu
 QUADRANGLE = np.array([0.5, 0.5j, -0.5, -0.5j])
 
 
-@pytest.mark.parametrize("statistic", ["frechet", "tangent"])
+@pytest.mark.parametrize("statistic", mostly_slow(["frechet", "tangent"], "tangent"))
 @pytest.mark.parametrize("space, center, radius", [
     (Sphere(2), np.eye(3)[2], 0.5), (AffineInvariant(2), np.eye(2), 1.0),
     (KendallPlanar(4), QUADRANGLE, 0.3),
@@ -321,6 +323,7 @@ def test_the_means_of_classes_move_together_by_their_sensitivity_and_no_further(
     assert 1 - ROUNDING < replay(release, studies) <= 1 + ROUNDING
 
 
+@pytest.mark.slow
 def test_noise_in_integers_is_replayed_with_its_sampler_frozen():
     private = PrivateFrechetMean(1.0, 1e-6, 1.0, mechanism="discrete gaussian",
                                  on_invalid="center")

@@ -136,6 +136,7 @@ def test_a_release_at_what_remains_is_accepted_and_one_a_hundredth_above_is_not(
     assert total < account.total() <= 1.0
 
 
+@pytest.mark.slow
 def test_noise_of_several_kinds_costs_what_the_composition_says():
     kinds = [gaussian(0.3), L2Mechanism(1, 0.4, 1e-7, 3), RiemannianLaplace(1, 0.2)]
     account = spent(*kinds)
@@ -161,6 +162,7 @@ def test_an_account_of_such_losses_refuses_in_its_own_words():
     assert 0.09 < account.total() <= 0.1
 
 
+@pytest.mark.slow
 def test_an_account_accepts_an_l2_entry_of_the_dimension_that_it_was_made_for():
     noise = L2Mechanism(1.0, 0.5, 1e-6, 10)
     account = BudgetAccountant(0.5, 1e-6)
@@ -238,8 +240,10 @@ def test_what_would_exceed_the_budget_is_refused_before_a_record_is_looked_at():
 
 
 @pytest.mark.parametrize("name, delta, space, options", [
-    ("gaussian", 1e-6, None, {}), ("classical gaussian", 1e-6, None, {}), ("l2", 1e-6, None, {}),
-    ("laplace", 0, None, {}), ("laplace", 0, Sphere(2), {}), ("k-norm gradient", 0, Sphere(2), {}),
+    ("gaussian", 1e-6, None, {}), ("classical gaussian", 1e-6, None, {}),
+    pytest.param("l2", 1e-6, None, {}, marks=pytest.mark.slow),
+    pytest.param("laplace", 0, None, {}, marks=pytest.mark.slow),
+    ("laplace", 0, Sphere(2), {}), ("k-norm gradient", 0, Sphere(2), {}),
     ("truncated loss", 0, Sphere(2), {"clip": 0.3}),
     ("gaussian", 1e-6, KendallPlanar(3), {"statistic": "tangent"}),
 ])
@@ -421,8 +425,8 @@ def test_no_interrupt_leaves_an_account_locked():
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         for _ in range(300):
-            signal.setitimer(signal.ITIMER_REAL, 1e-4)
             try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-4)
                 while True:
                     account.total()
             except KeyboardInterrupt:
@@ -477,7 +481,7 @@ def test_a_document_that_is_none_is_refused(change):
 @pytest.mark.parametrize("text, message", [
     ("[" * 100_000, "nested too deeply"), ('{"schema": 1, "schema": 2}', r"\['schema'\] stands"),
     (None, "the JSON object"), ("{", "Expecting"),
-])
+], ids=["deep", "twice", "none", "cut"])
 def test_a_text_that_is_no_document_is_refused(text, message):
     with pytest.raises(ValueError, match=rf"^document is no account \(.*{message}"):
         BudgetAccountant.take_over(text)

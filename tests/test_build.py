@@ -63,7 +63,7 @@ def test_a_chapter_that_passed_runs_again_only_when_it_changed(recorded, capsys)
 
 @pytest.mark.parametrize("name", mostly_slow(
     ["spdlib/calibration.py", "spdlib/claims.py", "spdlib/__init__.py", "book/matplotlibrc"],
-    "spdlib/calibration.py", "book/matplotlibrc",
+    "spdlib/calibration.py",
 ))
 def test_what_a_chapter_depends_on_changes_its_key(build, name):
     chapter = build.ROOT / "book/01_toy.ipynb"
@@ -81,6 +81,7 @@ def test_what_a_chapter_does_not_import_leaves_its_key(build, name):
     assert build.key(chapter) == before
 
 
+@pytest.mark.slow
 def test_a_module_that_is_imported_by_one_that_is_imported_counts(build):
     chapter = build.ROOT / "book/01_toy.ipynb"
     (build.ROOT / "spdlib/far.py").write_text("far = 1\n", encoding="utf-8")
@@ -93,6 +94,7 @@ def test_a_module_that_is_imported_by_one_that_is_imported_counts(build):
     assert build.key(chapter) != before
 
 
+@pytest.mark.slow
 def test_a_chapter_that_reads_the_ledger_depends_on_the_claims_and_on_every_chapter(build):
     chapter = build.ROOT / "book/01_toy.ipynb"
     (build.ROOT / "spdlib/ledger.py").touch()

@@ -99,15 +99,14 @@ NUMBERS = {
     "audit delta": (lambda v: audited(delta=v), 0.125),
     "audit confidence": (lambda v: audited(confidence=v), 0.5),
 }
-every_number = pytest.mark.parametrize("argument", NUMBERS)
 TYPES = [np.float16, np.float32, np.float64, np.longdouble, Fraction]
 
 
-def assert_same(one, other):
+def assert_same(one, other, argument):
     if isinstance(one, dict):
-        assert one == other and all(type(value) in (float, int) for value in one.values())
+        assert one == other and all(type(value) in (float, int) for value in one.values()), argument
     else:
-        assert np.array_equal(one, other) and np.asarray(one).dtype == float
+        assert np.array_equal(one, other) and np.asarray(one).dtype == float, argument
 
 
 def not_refused(call, values, message):
@@ -123,18 +122,17 @@ def not_refused(call, values, message):
     return taken
 
 
-@every_number
-def test_a_number_of_any_type_counts_as_the_float_that_it_is(argument):
-    call, value = NUMBERS[argument]
-    expected = call(value)
-    for kind in TYPES:
-        assert_same(call(kind(value)), expected)
+def test_a_number_of_any_type_counts_as_the_float_that_it_is():
+    for argument, (call, value) in NUMBERS.items():
+        expected = call(value)
+        for kind in TYPES:
+            assert_same(call(kind(value)), expected, argument)
 
 
-@every_number
-def test_what_is_no_finite_number_is_refused_by_name(argument):
-    call, name = NUMBERS[argument][0], argument.split()[-1]
-    assert not_refused(call, NO_NUMBERS, f"{name} is .*; accepted are ") == []
+def test_what_is_no_finite_number_is_refused_by_name():
+    for argument, (call, _) in NUMBERS.items():
+        message = f"{argument.split()[-1]} is .*; accepted are "
+        assert not_refused(call, NO_NUMBERS, message) == [], argument
 
 
 NO_NUMBERS = [
@@ -145,13 +143,13 @@ NO_NUMBERS = [
 ]
 
 
-@every_number
-def test_a_number_that_float64_does_not_hold_is_refused(argument):
-    call, name = NUMBERS[argument][0], argument.split()[-1]
+def test_a_number_that_float64_does_not_hold_is_refused():
     between = [Fraction(1, 3), np.longdouble(0.375) + np.longdouble(2.0) ** -60]
     between = [value for value in between if float(value) != value]  # longdouble may be float64
-    message = rf"{name} is .*; accepted are numbers that float64 holds exactly, such as float\("
-    assert not_refused(call, between, message) == []
+    for argument, (call, _) in NUMBERS.items():
+        name = argument.split()[-1]
+        message = rf"{name} is .*; accepted are numbers that float64 holds exactly, such as float\("
+        assert not_refused(call, between, message) == [], argument
 
 
 WHOLE = {
@@ -179,7 +177,7 @@ WHOLE = {
 def test_an_integer_of_any_type_counts_as_the_int_that_it_is(argument):
     call, value = WHOLE[argument]
     for kind in (np.int8, np.uint8, np.int64):
-        assert_same(call(kind(value)), call(value))
+        assert_same(call(kind(value)), call(value), argument)
 
 
 @pytest.mark.parametrize("argument", WHOLE)

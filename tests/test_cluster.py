@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from conftest import mostly_slow
 
 from spdlib import AffineInvariant, Euclidean, PrivateFrechetMean, ball_from_bounds, random_spd
 from spdlib.descriptors import covariance_descriptors, descriptor_ball
@@ -44,8 +45,8 @@ def in_this_thread():
         yield
 
 
-@pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
-@pytest.mark.parametrize("weights", [None, WEIGHTS])
+@pytest.mark.parametrize("scheduler", mostly_slow(["synchronous", "threads"], "threads"))
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
 def test_the_sum_of_a_dask_array_has_the_bits_of_one_machine(weights, scheduler):
     rng, total = np.random.default_rng(0), query(X, weights).total()
     with dask.config.set(scheduler=scheduler):
@@ -116,7 +117,7 @@ def spoilt(*places):
     return bad
 
 
-@pytest.mark.parametrize("chunk", [60, 7, 1, N])
+@pytest.mark.parametrize("chunk", mostly_slow([60, 7, 1, N], 60, 7, N))
 def test_a_bad_record_is_named_by_its_index_in_the_whole(chunk):
     bad = da.from_array(spoilt(131, 240), chunks=(chunk, K, K))
     with pytest.raises(ValueError, match=r"^X\[131\] is not positive definite: "):
@@ -190,7 +191,8 @@ def test_a_chunk_of_another_precision_than_it_says_is_refused():
 
 @pytest.mark.parametrize("images", [
     np.random.default_rng(0).integers(0, 256, (40, 9, 8, 3), np.uint8),
-    np.random.default_rng(1).random((40, 9, 8))], ids=["RGB", "grey"])
+    pytest.param(np.random.default_rng(1).random((40, 9, 8)), marks=pytest.mark.slow),
+], ids=["RGB", "grey"])
 def test_descriptors_of_a_dask_array_are_lazy_and_have_the_bits_of_one_machine(images):
     R = covariance_descriptors(images)
     chunks = chunked(images, np.random.default_rng(2))

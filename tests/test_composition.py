@@ -38,7 +38,7 @@ def accountant(mus):
 
 
 @pytest.mark.parametrize("mus", mostly_slow(
-    [(0.5, 0.5), (0.3, 0.5, 0.8), (0.1, 1.5), (0.2,) * 4], (0.5, 0.5), (0.1, 1.5)))
+    [[0.5, 0.5], [0.3, 0.5, 0.8], [0.1, 1.5], [0.2] * 4], [0.5, 0.5], [0.1, 1.5]))
 @pytest.mark.parametrize("delta", mostly_slow([1e-3, 1e-6, 1e-9], 1e-6))
 def test_squares_add_as_the_accountant_finds(mus, delta):
     low, _, high = accountant(mus).compute_epsilon(delta, [1] * len(mus))
@@ -47,7 +47,7 @@ def test_squares_add_as_the_accountant_finds(mus, delta):
         assert not low <= gaussian_epsilon(1, delta, rival(mus)) <= high
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.1, 0.5, 1.0], 1.0))
 def test_so_do_deltas(epsilon):
     mus = 0.3, 0.5
     low, _, high = accountant(mus).compute_delta(epsilon, [1, 1])
@@ -56,7 +56,8 @@ def test_so_do_deltas(epsilon):
         assert not low <= gaussian_delta(1, epsilon, rival(mus)) <= high
 
 
-@pytest.mark.parametrize("epsilon, delta", [(0.5, 1e-5), (1.0, 1e-7), (3.0, 1e-9)])
+@pytest.mark.parametrize("epsilon, delta", mostly_slow(
+    [(0.5, 1e-5), (1.0, 1e-7), (3.0, 1e-9)], (1.0, 1e-7)))
 @pytest.mark.parametrize("m", mostly_slow([2, 4], 2))
 def test_m_releases_with_noise_that_is_root_m_stronger_cost_what_one_does(m, epsilon, delta):
     # the sigma for sensitivity 1, times the root of m
@@ -305,6 +306,7 @@ def test_what_is_released_once_costs_what_its_mechanism_promises():
     assert pure.epsilon(1e-10) <= 1.5 * (1 + 1e-3)
 
 
+@pytest.mark.slow
 def test_order_and_grouping_do_not_matter():
     a, b = L2Mechanism(1, 0.5, 1e-6, 6), L2Mechanism(0.2, 1, 1e-5, 6)
     assert compose([a, b, a], 6).epsilon(1e-6) == pytest.approx(

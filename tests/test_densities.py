@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from conftest import mostly_slow
 from scipy.stats import gamma, kstest
 
 from spdlib.densities import (
@@ -316,7 +317,7 @@ def test_the_sensitivity_of_the_gradient_is_nearly_reached_on_a_small_ball():
 ])
 @pytest.mark.parametrize("clip", [1e-12, pytest.param(1e-3, marks=pytest.mark.slow), 10.0])
 @pytest.mark.parametrize("epsilon, domain", [
-    (1e-6, 0.39), (1e3, 0.39), (1e-6, math.pi), (1e3, 2.7),
+    (1e-6, 0.39), (1e3, 0.39), (1e-6, math.pi), pytest.param(1e3, 2.7, marks=pytest.mark.slow),
     *(pytest.param(1.0, domain, marks=pytest.mark.slow) for domain in (0.39, math.pi)),
 ])
 def test_extreme_data_and_parameters_are_sampled_on_any_domain(steps, clip, epsilon, domain):
@@ -363,7 +364,8 @@ def test_what_the_exact_sampler_cannot_reach_is_refused_before_anything_is_drawn
     assert rng.bit_generator.state == state
 
 
-@pytest.mark.parametrize("m, n, step", [(13, 29, 0.0), (8, 40, 0.19), (8, 200, 0.19), (4, 40, 0.2)])
+@pytest.mark.parametrize("m, n, step", mostly_slow(
+    [(13, 29, 0.0), (8, 40, 0.19), (8, 200, 0.19), (4, 40, 0.2)], (8, 40, 0.19), (4, 40, 0.2)))
 def test_an_envelope_accepts_no_smaller_a_share_than_it_says(m, n, step):
     shapes, radius = KendallPlanar(m), 0.2
     steps = np.zeros((n, shapes.dim))

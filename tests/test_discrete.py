@@ -116,6 +116,7 @@ def test_at_the_scale_of_a_release_it_is_normal_to_the_band_and_not_of_a_scale_5
         assert distance(x, norm(scale=off * mechanism.sigma).cdf) > band(n)
 
 
+@pytest.mark.slow
 def test_its_last_bits_are_those_of_a_coin():
     mechanism = DiscreteGaussian.of(on_a_line(1), 1.0, 1e-6)
     counts = mechanism.answer(on_a_line(1), size=20_000)[:, 0] / mechanism.grid

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from conftest import mostly_slow
 
 from spdlib import PrivateFrechetMean, TangentGaussian, random_spd
 from spdlib.clipping import ClippedSum, clip_to_ball, finest_grid
@@ -41,7 +42,7 @@ def layouts(X):
     yield unaligned
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("dtype", mostly_slow([np.float64, np.float32], np.float64))
 @pytest.mark.parametrize("k, n", [(1, 2**14 + 1), (2, 2**14 + 1), (3, 2**14 + 1), (4, 2100),
                                   (9, 1100), (30, 60)])
 def test_the_logarithm_of_a_record_has_the_same_bits_alone_and_in_any_batch(k, n, dtype, tmp_path):
@@ -97,7 +98,9 @@ def batches(X, rng):
     return np.split(X[rng.permutation(len(X))], cuts)
 
 
-@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+@pytest.mark.parametrize("space", [
+    pytest.param(space, id=name, marks=[pytest.mark.slow] if name == "tangent" else [])
+    for name, space in SPACES.items()])
 def test_the_sum_has_the_same_bits_in_any_order_and_partition_on_any_machines(space):
     expected = FrechetMean(X, CENTER, RADIUS, space).total()
     grid = finest_grid(RADIUS, N)

@@ -218,7 +218,8 @@ def test_points_uniform_on_a_ball_have_the_distances_that_its_volume_gives_them(
 
 
 @pytest.mark.parametrize("space, scale", [
-    (Sphere(1), 0.5), (Sphere(2), 0.5), (Sphere(4, 2.0), 0.5), (KendallPlanar(5), 0.1)])
+    (Sphere(1), 0.5), (Sphere(2), 0.5), (Sphere(4, 2.0), 0.5),
+    pytest.param(KendallPlanar(5), 0.1, marks=pytest.mark.slow)])
 def test_directions_are_uniform_where_the_volume_depends_on_the_length_alone(space, scale):
     v = laplace_steps(space, scale, 40_000, 0)
     rho = np.linalg.norm(v, axis=-1)
