@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.metadata import version
 
+import dask
 import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster
@@ -72,6 +73,10 @@ CHAIN = 30_000
 CURVE, NOISE = 0.6, 0.032  # length of a geodesic, and standard deviation of records about it
 FITS, FEW = 1000, 5
 MANY, CHUNK = 1_000_000, 2**15  # records on a cluster, and in a chunk
+KEEPS = {  # of dask's own, a worker gives freed memory back at once and pays for it page by page
+    "distributed.nanny.pre-spawn-environ": {
+        "OMP_NUM_THREADS": 1, "MALLOC_TRIM_THRESHOLD_": 2**30, "MALLOC_MMAP_THRESHOLD_": 2**30},
+}
 
 
 def run_by_run(*functions):
@@ -492,8 +497,9 @@ def on_a_cluster(k=9):
         X = np.memmap(path, float, "w+", shape=(MANY, k, k))
         for start in range(0, MANY, BATCH):
             X[start:start + BATCH] = random_spd(BATCH, k, 1.0, rng=start)
-        with LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1",
-                          dashboard_address="127.0.0.1:0") as cluster, Client(cluster):
+        local = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+        with (dask.config.set(KEEPS), LocalCluster(n_workers=2, threads_per_worker=1, **local)
+              as cluster, Client(cluster)):
             jobs = [FrechetMean(records, center, radius).total
                     for records in (X, from_file(path, MANY, k))]
             assert np.array_equal(*(job() for job in jobs)), "the bits of the sums differ"
