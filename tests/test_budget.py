@@ -439,9 +439,7 @@ def test_no_interrupt_leaves_an_account_locked():
 
 
 def test_a_document_is_taken_over_once():
-    account = BudgetAccountant(1.0, 1e-6)
-    spend(account, gaussian(0.5), 10**6)  # a dimension that only an l2 entry would keep
-    document = account.hand_over()
+    document = spent(gaussian(0.5)).hand_over()
     account = BudgetAccountant.take_over(document)
     with pytest.raises(ValueError, match="^document has been taken over before"):
         BudgetAccountant.take_over(document)
