@@ -224,16 +224,15 @@ def traced(chapter):
     return texts is not None and digest(*texts) == known["key"]
 
 
-def run(name, fault, chapter, until=None):
-    """Run a chapter with the fault: its outcome, and its seconds.
+def run(name, fault, notebook, run_on=True):
+    """Run a chapter, or an excerpt of one, with the fault: its outcome, and its seconds.
 
-    It runs on after errors, or else until a claim, where the first error ends it.
+    With `run_on` it runs on after errors, else the first one ends it.
     """
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         env = broken_copy(name, fault, pathlib.Path(folder))
-        book, run_on = ROOT / "book", until is None
-        executed = execute(chapter, book=book, env=env, run_on=run_on, until=until)
+        executed = execute(notebook, book=ROOT / "book", env=env, run_on=run_on)
     return outcome(executed), time.monotonic() - start
 
 

@@ -333,13 +333,12 @@ def run_points(chapter, book, points, output, pool):
     return outcomes
 
 
-def execute(notebook, parameters=None, *, book, env=None, run_on=False, until=None):
+def execute(notebook, parameters=None, *, book, env=None, run_on=False):
     """The notebook (a path or a node), executed in the folder `book`: a new node.
 
     The kernel is this interpreter's. The run stops at the first error, which stands among the
     outputs of its cell, as does the death of the kernel. With `run_on` it runs on after errors,
-    except up to the validating cell. With `until`, the id of a claim, it ends with the last
-    cell that holds this claim. `env` is added to the environment of the kernel.
+    except up to the validating cell. `env` is added to the environment of the kernel.
     """
     import nbclient
     import nbformat
@@ -350,8 +349,6 @@ def execute(notebook, parameters=None, *, book, env=None, run_on=False, until=No
     if not isinstance(notebook, nbformat.NotebookNode):
         notebook = nbformat.read(notebook, as_version=4)
     notebook = copy.deepcopy(notebook)
-    if until is not None:
-        notebook.cells = cells_until(notebook.cells, until)
     if run_on:
         run_on_after_validation(notebook)
     if parameters:
@@ -386,15 +383,6 @@ def execute(notebook, parameters=None, *, book, env=None, run_on=False, until=No
         )
         started[-1].outputs.append(death)
     return notebook
-
-
-def cells_until(cells, claim):
-    """The cells up to the last one that holds the claim, this one included."""
-    for number in range(len(cells), 0, -1):
-        cell = cells[number - 1]
-        if cell.cell_type == "code" and claim in [m["id"] for m in CLAIM.finditer(cell.source)]:
-            return cells[:number]
-    raise ValueError(f"until is {claim!r}; accepted are the claims that the notebook holds")
 
 
 def with_parameters(notebook, parameters):

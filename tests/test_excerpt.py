@@ -1,0 +1,94 @@
+"""A claim on its own: what an excerpt of a chapter keeps, and that the claim comes out the same.
+
+The breaks run excerpts with a fault on a push; `SPDLIB_WEEKLY=1` runs those of all claims without.
+"""
+
+import os
+import sys
+
+import pytest
+from conftest import CHAPTERS, ROOT
+
+from spdlib.cli import execute
+from spdlib.ledger import recorded
+
+sys.path[:0] = [str(ROOT / "book")]
+from excerpt import excerpt, flow  # noqa: E402, since the book is no package
+
+TESTED = {record["id"]: chapter for chapter in CHAPTERS for record in recorded(chapter)}
+
+
+def notebook(*sources):
+    import nbformat  # here, since it takes seconds
+
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in sources])
+
+
+def kept(*sources):
+    return [cell.source for cell in excerpt(notebook(*sources), "TG-01").cells]
+
+
+TEST = 'with claim("TG-01", "holds", seed) as c:\n    c.equal(x, stated=1)'
+OTHER = TEST.replace("TG-01", "TG-02")
+
+
+@pytest.mark.parametrize("before, lead", [
+    ("x = 1", "x = 1"),
+    ("y = 1\nx = y\ny = 2", "y = 1\nx = y"),
+    ("x = 1\nx = 2", "x = 2"),
+    ("x = 1\nx += 2", "x = 1\nx += 2"),
+    ("x = {}\nx['a'] = 1", "x = {}\nx['a'] = 1"),
+    ("x = []\nx.append(1)", "x = []\nx.append(1)"),
+    ("x = []\nx[0].items.add(1)", "x = []\nx[0].items.add(1)"),
+    ("x = 1\nprint(x)", "x = 1"),
+    ("x = 1\nfor x in range(z): pass", "x = 1\nfor x in range(z): pass"),
+    ("x = 1\nif z: x = 2\nelse: z = 3", "x = 1\nif z: x = 2\nelse: z = 3"),
+    ("y = 1\nx = [y for y in z]", "x = [y for y in z]"),
+    ("y = 1\ndef x(y):\n    return y", "def x(y):\n    return y"),
+    ("y = 1\ndef x():\n    return y", "y = 1\ndef x():\n    return y"),
+    ("def x():\n    return y\ny = 1", "def x():\n    return y\ny = 1"),
+    ("x = lambda y: y + z\ny = 1\nz = 2", "x = lambda y: y + z\nz = 2"),
+    ("y = 1\nx = sum(y for _ in z)\ny = 2", "y = 1\nx = sum(y for _ in z)"),
+    ("y = 1\nclass x:\n    z = y", "y = 1\nclass x:\n    z = y"),
+    ("y = 1\nfor y in range(3): x = y", "for y in range(3): x = y"),
+    ("y = 1\nif z: y = 2\nelse: x = y", "y = 1\nif z: y = 2\nelse: x = y"),
+    ("import sympy as x\nx.Matrix([1])", "import sympy as x"),
+    ("from flint import x\nx.prec = 200", "from flint import x\nx.prec = 200"),
+    ("from a import b, x", "from a import b, x"),
+    ("with open(y) as x: z = x", "with open(y) as x: z = x"),
+])
+def test_an_excerpt_keeps_what_the_claim_depends_on(before, lead):
+    assert kept(before, OTHER, TEST, "x = 3") == [lead, TEST]
+
+
+def test_an_excerpt_keeps_every_test_of_its_claim_and_no_other_claim_but_what_it_binds():
+    other = OTHER + "\n    x = 1"
+    assert kept(other, TEST, "y = 1", OTHER, TEST) == [other, TEST, TEST]
+    assert kept("seed = 1; y = 1\n" + TEST + "\ny = 2") == ["seed = 1\n" + TEST]
+
+
+def test_an_excerpt_leaves_the_chapter_as_it_was():
+    chapter = notebook("x, y = 1, 2", "y = 3", TEST)
+    before = [cell.source for cell in chapter.cells]
+    assert len(excerpt(chapter, "TG-01").cells) == 2
+    assert [cell.source for cell in chapter.cells] == before
+    with pytest.raises(ValueError, match="claim is 'TG-09'; accepted are the claims"):
+        excerpt(chapter, "TG-09")
+
+
+def test_what_stands_in_a_block_is_read_from_before_it_unless_the_block_binds_it_first():
+    import ast
+
+    block = "with a as b:\n    c = b + d\n    e[c].f = g\n    for h in c:\n        i = h"
+    reads, binds = {"a", "d", "e", "g"}, {"b", "c", "h", "i"}
+    assert flow(ast.parse(block).body[0]) == (reads, binds, {"e"}, set())
+    block = "with a as b:\n    b.c(lambda d: (b, d, e))"
+    assert flow(ast.parse(block).body[0]) == ({"a"}, {"b"}, set(), {"e"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("claim", TESTED if os.environ.get("SPDLIB_WEEKLY") == "1" else [])
+def test_a_claim_comes_out_as_stated_on_its_own(claim):
+    executed = execute(excerpt(TESTED[claim], claim), book=ROOT / "book")
+    outputs = [output for cell in executed.cells for output in cell.outputs]
+    assert [out.evalue for out in outputs if out.output_type == "error"] == []
