@@ -1,10 +1,10 @@
 """Cut a chapter down to one claim: the statements on which its test depends, and no others.
 
 A statement is kept if it tests the claim, or if it binds a name, or changes what a name stands for,
-that a kept one further on reads; what a function reads, it reads wherever it may be called. Which
-names these are is taken from the code. So a statement goes unseen that changes an object otherwise
-than by setting items or attributes, or by a method that it calls for nothing else: the draws of a
-generator that cells share are others in an excerpt.
+that a kept one further on reads; what a function reads, it reads wherever it may be called. What is
+set on a module holds everywhere. Which names these are is taken from the code. So a statement goes
+unseen that changes an object otherwise than by setting items or attributes, or by a method that it
+calls for nothing else: the draws of a generator that cells share are others in an excerpt.
 """
 
 import ast
@@ -48,7 +48,7 @@ def needed(statements, tests):
         for place in reversed(range(len(statements))):
             reads, binds, changes, later = flows[place]
             missing = wanted | {name for name, first in called.items() if first < place}
-            if place in tests or missing & (binds | changes):
+            if place in tests or changes & modules or missing & (binds | changes):
                 kept.insert(0, place)
                 anew = set() if isinstance(statements[place], BLOCKS[1:]) else binds
                 wanted = wanted - anew | reads | later

@@ -53,7 +53,8 @@ OTHER = TEST.replace("TG-01", "TG-02")
     ("y = 1\nfor y in range(3): x = y", "for y in range(3): x = y"),
     ("y = 1\nif z: y = 2\nelse: x = y", "y = 1\nif z: y = 2\nelse: x = y"),
     ("import sympy as x\nx.Matrix([1])", "import sympy as x"),
-    ("from flint import x\nx.prec = 200", "from flint import x\nx.prec = 200"),
+    ("import sympy as y\ny.oo = x = 1", "import sympy as y\ny.oo = x = 1"),
+    ("from a import b, c\nb.c = 200\nc.d()\nx = 1", "from a import b, c\nb.c = 200\nx = 1"),
     ("from a import b, x", "from a import b, x"),
     ("with open(y) as x: z = x", "with open(y) as x: z = x"),
 ])
