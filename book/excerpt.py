@@ -24,15 +24,14 @@ def excerpt(chapter, claim):
     read = not isinstance(chapter, nbformat.NotebookNode)
     notebook = nbformat.read(chapter, as_version=4) if read else copy.deepcopy(chapter)
     notebook.cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    parts = [(cell, part, ast.get_source_segment(cell.source, part))
-             for cell in notebook.cells for part in ast.parse(cell.source).body]
-    tests = {place for place, (_, _, source) in enumerate(parts)
-             if claim in [match["id"] for match in CLAIM.finditer(source)]}
+    parts = [(cell, part) for cell in notebook.cells for part in ast.parse(cell.source).body]
+    tests = {place for place, (_, part) in enumerate(parts)
+             if claim in [match["id"] for match in CLAIM.finditer(ast.unparse(part))]}
     if not tests:
         raise ValueError(f"claim is {claim!r}; accepted are the claims that the chapter tests")
-    kept = needed([part for _, part, _ in parts[: max(tests) + 1]], tests)
+    kept = [parts[place] for place in needed([part for _, part in parts[: max(tests) + 1]], tests)]
     for cell in notebook.cells:
-        cell.source = "\n".join(parts[place][2] for place in kept if parts[place][0] is cell)
+        cell.source = "\n".join(ast.unparse(part) for home, part in kept if home is cell)
     notebook.cells = [cell for cell in notebook.cells if cell.source]
     return notebook
 
