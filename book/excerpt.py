@@ -2,21 +2,34 @@
 
 A statement is kept if it tests the claim, or if it binds a name, or changes what a name stands for,
 that a kept one further on reads; what a function reads, it reads wherever it may be called. What is
-set on a module holds everywhere. Which names these are is taken from the code. So a statement goes
-unseen that changes an object otherwise than by setting items or attributes, or by a method that it
-calls for nothing else: the draws of a generator that cells share are others in an excerpt.
+set on an import holds everywhere. Which names these are is taken from the code: a change is one of
+items or attributes, a method that is called for nothing else, or the like in a function that is
+called for nothing else. Not seen are other names of the same object, as those of a loop, arguments
+of a call, and what a function of an import does to the world. A generator that cells share has
+drawn less than in the whole chapter.
 """
 
 import ast
 import copy
 import symtable
+from typing import NamedTuple
 
 import nbformat
 
 from spdlib.cli import CLAIM
 
+IMPORTS = ast.Import, ast.ImportFrom
+SURE = ast.Assign, ast.AugAssign, ast.ImportFrom, ast.FunctionDef, ast.ClassDef  # to bind
 BLOCKS = ast.With, ast.For, ast.While, ast.If
-AT_ONCE = "listcomp", "setcomp", "dictcomp", "genexpr"  # scopes that are no functions
+
+
+class Flow(NamedTuple):
+    """What a statement does with names: sets of them."""
+
+    reads: set  # bound before it
+    binds: set
+    changes: set  # whose objects it changes
+    later: set  # read by functions, when they are called
 
 
 def excerpt(chapter, claim):
@@ -38,72 +51,85 @@ def excerpt(chapter, claim):
 
 def needed(statements, tests):
     """The places of the statements on which those at the places `tests` depend: a list."""
-    imports = [each for each in statements if isinstance(each, (ast.Import, ast.ImportFrom))]
-    modules = set().union(*(names(each)[1] for each in imports))
-    flows = [flow(statement, modules) for statement in statements]
-    called, before = {}, None  # names that functions read: where the first of these stands
-    while called != before:
-        before, wanted, kept = dict(called), set(), []
+    imported = {name for each in statements if isinstance(each, IMPORTS) for name in names(each)[1]}
+    flows = [flow(statement, imported) for statement in statements]
+    effects = {statement.name: flows[place].changes for place, statement in enumerate(statements)
+               if isinstance(statement, ast.FunctionDef)}
+    readers, before = {}, None  # of a name that functions read: the place of the first of these
+    while readers != before:
+        before, wanted, kept = dict(readers), set(), []
         for place in reversed(range(len(statements))):
-            reads, binds, changes, later = flows[place]
-            missing = wanted | {name for name, first in called.items() if first < place}
-            if place in tests or changes & modules or missing & (binds | changes):
-                kept.insert(0, place)
-                anew = set() if isinstance(statements[place], BLOCKS[1:]) else binds
-                wanted = wanted - anew | reads | later
-                called |= {name: min(place, called.get(name, place)) for name in later}
-    return kept
+            statement, (reads, binds, changes, later) = statements[place], flows[place]
+            changes = changes | effects.get(called(statement), set())
+            missing = wanted | {name for name, first in readers.items() if first < place}
+            if place in tests or changes & imported or missing & (binds | changes):
+                kept.append(place)
+                wanted = wanted - (binds if isinstance(statement, SURE) else set()) | reads | later
+                readers |= {name: min(place, readers.get(name, place)) for name in later}
+    return kept[::-1]
 
 
-def flow(statement, modules=frozenset()):
-    """What a statement does with names: four sets.
-
-    These are the names that it reads from before it, that it binds, whose objects it changes, and
-    that functions in it read, perhaps later. `modules` are names that stand for modules.
-    """
+def flow(statement, imported=frozenset()):
+    """The Flow of a statement; `imported` are names of imports, whose functions are no methods."""
     if not isinstance(statement, BLOCKS):
         reads, binds, later = names(statement)
-        return reads, binds, changed(statement, modules) - binds, later
+        return Flow(reads, binds, changed(statement, imported), later)
     head = copy.copy(statement)
     head.body, blocks = [ast.Pass()], [statement.body]
     if getattr(statement, "orelse", None):
         head.orelse, blocks = [], [statement.body, statement.orelse]
     reads, first, later = names(head)
-    binds, changes = set(first), set()
+    whole = Flow(reads, set(first), changed(head, imported), later)
     for block in blocks:
-        here = set(first)
+        here = set(first)  # what is surely bound
         for part in block:
-            part_reads, part_binds, part_changes, part_later = flow(part, modules)
-            reads |= part_reads - here
-            changes |= part_changes - here
-            later |= part_later
-            here |= part_binds
-        binds |= here
-    return reads, binds, changes, later - binds
+            of_part = flow(part, imported)
+            whole.reads.update(of_part.reads - here)
+            whole.binds.update(of_part.binds)
+            whole.changes.update(of_part.changes - here)
+            whole.later.update(of_part.later - first)
+            here |= of_part.binds if isinstance(part, SURE) else set()
+    return whole
+
+
+class Uncomprehended(ast.NodeTransformer):
+    """Comprehensions become generators, which have a scope of their own in every Python."""
+
+    def visit_ListComp(self, node):
+        return ast.GeneratorExp(self.visit(node.elt), list(map(self.visit, node.generators)))
+
+    visit_SetComp = visit_ListComp
+
+    def visit_DictComp(self, node):
+        pair = ast.Tuple([node.key, node.value], ast.Load())
+        return self.visit_ListComp(ast.ListComp(pair, node.generators))
 
 
 def names(statement):
     """The names of the notebook that a statement reads, binds, and reads in functions: sets."""
-    top = symtable.symtable(ast.unparse(statement), "a statement", "exec")
-    found, scopes = (set(), set()), [(top, False)]
+    text = ast.unparse(Uncomprehended().visit(copy.deepcopy(statement)))
+    top = symtable.symtable(text, "a statement", "exec")
+    at_once, later, scopes = set(), set(), [(top, False)]
     while scopes:
-        scope, later = scopes.pop()
-        found[later].update(symbol.get_name() for symbol in scope.get_symbols()
-                            if symbol.is_referenced() and (scope is top or symbol.is_global()))
-        scopes += [(each, later or each.get_type() == "function" and each.get_name() not in AT_ONCE)
+        scope, waits = scopes.pop()
+        own = scope is top or scope.get_type() == "class"
+        (later if waits else at_once).update(
+            symbol.get_name() for symbol in scope.get_symbols()
+            if symbol.is_referenced() and (own or symbol.is_global()))
+        scopes += [(each, waits or each.get_type() == "function" and each.get_name() != "genexpr")
                    for each in scope.get_children()]
     binds = {symbol.get_name() for symbol in top.get_symbols()
              if symbol.is_assigned() or symbol.is_imported()}
-    reads = found[0] | (binds if isinstance(statement, ast.AugAssign) else set())
-    return reads, binds, found[1]
+    binds |= {node.target.id for node in ast.walk(statement) if isinstance(node, ast.NamedExpr)}
+    return at_once | (binds if isinstance(statement, ast.AugAssign) else set()), binds, later
 
 
-def changed(statement, modules):
+def changed(statement, imported):
     """The names whose items or attributes a statement sets, or of which it calls a method."""
     found = set()
     for node in ast.walk(statement):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            place, others = node.value.func, modules  # whose functions are no methods
+            place, others = node.value.func, imported
         elif isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)):
             place, others = node, ()
         else:
@@ -114,3 +140,9 @@ def changed(statement, modules):
         if isinstance(root, ast.Name) and root is not place and root.id not in others:
             found.add(root.id)
     return found
+
+
+def called(statement):
+    """The name of the function that a statement calls for nothing else, or None."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else None

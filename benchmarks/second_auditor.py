@@ -1,0 +1,104 @@
+"""A second auditor: DP-Auditorium, of Google's differential-privacy library, on our releases.
+
+It is on no package index and wants TensorFlow, so it runs from a clone, in an environment of its
+own, and is given arrays and nothing else. The table that this prints stands in chapter 19.
+
+    .venv/bin/python benchmarks/second_auditor.py draw releases.npz
+    git clone https://github.com/google/differential-privacy CLONE
+    python3 -m venv .venv/auditor
+    .venv/auditor/bin/python -m pip install tensorflow-cpu==2.21.0
+    .venv/auditor/bin/python benchmarks/second_auditor.py ask releases.npz CLONE
+"""
+
+import os
+import pathlib
+import sys
+import types
+
+import numpy as np
+
+EPSILON, DELTA, SURE, SIZE = 1.0, 0.1, 1e-6, 200_000
+SOUND = "Gaussian", "ℓ2", "Laplace", "discrete Gaussian"
+FAULTY = "no clipping", "σ/2", "4/5 of σ", "9/10 of σ", "mean over n − 1"
+
+
+def draw(path):
+    """Releases for two studies of three people, at opposite ends of the ball, and our audit."""
+    from unittest.mock import patch
+
+    from spdlib import DiscreteGaussian, FrechetMean, expm, invvecd
+    from spdlib.audit import audit
+    from spdlib.calibration import sigma_analytic
+    from spdlib.clipping import project_to_ball
+    from spdlib.private_mean import MECHANISMS
+
+    makers = {"ℓ2": MECHANISMS["l2"], "discrete Gaussian": DiscreteGaussian.of,
+              "Laplace": lambda query, epsilon, delta: MECHANISMS["laplace"](query, epsilon, 0)}
+    one = np.outer([0, 0, 3], [0, 0, 1])  # a person outside of the ball, and two in its centre
+    studies = [expm(invvecd(sign * one)) for sign in (1, -1)]
+
+    def scaled(share):
+        return patch.dict("spdlib.mechanisms.SIGMA",
+                          analytic=lambda *promise: share * sigma_analytic(*promise))
+
+    faults = {
+        "no clipping": patch("spdlib.clipping.clip_to_ball",
+                             lambda y, radius, grid=None, weights=1.0: y * weights),
+        "σ/2": scaled(1 / 2), "4/5 of σ": scaled(4 / 5), "9/10 of σ": scaled(9 / 10),
+        "mean over n − 1": patch.object(FrechetMean, "divisor", property(lambda self: self.n - 1)),
+    }
+
+    def released(records, name, rng):
+        query = FrechetMean(records, None, 1.0)
+        mechanism = makers.get(name, MECHANISMS["gaussian"])(query, EPSILON, DELTA)
+        rng = None if name == "discrete Gaussian" else rng
+        return project_to_ball(mechanism.answer(query, rng, SIZE), 1.0)
+
+    drawn, rng = {}, np.random.default_rng(0)
+    for name in SOUND:
+        drawn[name] = [released(records, name, rng) for records in studies]
+    for name in FAULTY:
+        with faults[name]:
+            drawn[name] = [released(records, name, rng) for records in studies]
+    bounds = [audit(*drawn[name], DELTA, 1 - SURE) for name in (*SOUND, *FAULTY)]
+    np.savez(path, bounds=bounds, pairs=np.stack([drawn[name] for name in (*SOUND, *FAULTY)]))
+
+
+def ask(path, clone):
+    """The table: what our audit and the hockey-stick tester of the clone show of each program."""
+    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+    for name in "dp_auditorium", "dp_auditorium.configs", "dp_auditorium.testers":
+        package = types.ModuleType(name)  # without its __init__, which asks for much more
+        package.__path__ = [str(pathlib.Path(clone, "python/dp_auditorium",
+                                             name.replace(".", "/")))]
+        sys.modules[name] = package
+    import tensorflow
+    from dp_auditorium.configs import privacy_property, property_tester_config
+    from dp_auditorium.testers import hockey_stick_tester as tester
+
+    def lower_bound(first, second):
+        """The largest δ at ε that is sure, and whether it refutes the promise."""
+        tensorflow.keras.utils.set_random_seed(0)
+        config = property_tester_config.HockeyStickPropertyTesterConfig(
+            training_config=tester.make_default_hs_training_config(),
+            approximate_dp=privacy_property.ApproximateDp(epsilon=EPSILON, delta=DELTA),
+            evaluation_batch_size=SIZE // 2)
+        asked = tester.HockeyStickPropertyTester(
+            config=config, base_model=tester.make_default_hs_base_model())
+        bound = asked.estimate_lower_bound(first, second, SURE)
+        return bound, asked.reject_property(bound)
+
+    words = {True: "refuses", False: "passes"}
+    with np.load(path) as file:
+        bounds, pairs = file["bounds"], file["pairs"].astype(np.float32)
+    print("program", "", "audit: ε ≥", "audit", "DP-Auditorium: δ ≥", "DP-Auditorium", sep=" | ")
+    for name, shown, pair in zip((*SOUND, *FAULTY), bounds, pairs, strict=True):
+        delta, refused = max(lower_bound(*pair), lower_bound(*pair[::-1]))
+        print(name, "sound" if name in SOUND else "faulty", f"{shown:.2f}",
+              words[bool(shown > EPSILON)], f"{delta:.3f}", words[bool(refused)], sep=" | ",
+              flush=True)
+
+
+if __name__ == "__main__":
+    command, *arguments = sys.argv[1:] or ["help"]
+    {"draw": draw, "ask": ask}.get(command, lambda *_: sys.exit(__doc__))(*arguments)
