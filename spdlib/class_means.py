@@ -10,6 +10,7 @@ from .accounting import spending
 from .clipping import ClippedSum, project_to_ball, shrink_to_center
 from .frechet import FrechetMean
 from .private_mean import EXACT, MECHANISMS, NORMAL
+from .release import in_words
 
 LABELS = "private", "public"
 
@@ -231,7 +232,7 @@ class PrivateClassMeans(Estimator):
         make = (MECHANISMS | EXACT)[choice(self.mechanism, "mechanism", NORMAL)]
         mechanism = make(query, self.epsilon, self.delta)
         self._check_shrink(query)
-        rng = mechanism._source(rng)
+        seeded, rng = rng is not None, mechanism._source(rng)
         with spending(accountant, mechanism, query.dim, group):
             answer = mechanism.answer(query, rng)
         steps, counts = query.means(answer, getattr(mechanism, "grid", None))
@@ -243,7 +244,7 @@ class PrivateClassMeans(Estimator):
         self.means_ = np.stack([
             space.exp(center, space.within_reach(center, step)) for step in steps])
         self.classes_, self.counts_, self.mechanism_ = query.classes, counts, mechanism
-        self.privacy_ = self._promise(query.n)
+        self.privacy_ = in_words(self._promise(query.n), mechanism, seeded)
         return self
 
     def _promise(self, n):

@@ -13,7 +13,7 @@ from .densities import KNormGradient, TruncatedLoss
 from .discrete import DiscreteGaussian
 from .frechet import FrechetMean, RunningMean
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
-from .release import document
+from .release import document, in_words
 from .spaces import LogEuclidean, TangentSpace
 
 MECHANISMS = {
@@ -284,13 +284,14 @@ class PrivateFrechetMean(Estimator):
             self.log_mean_ = space.coordinates(center) + step
         self.mean_ = space.exp(center, space.within_reach(center, step))
         self.mechanism_ = mechanism
-        self.privacy_ = (
+        promise = (
             f"({self.epsilon}, {self.delta})-differentially private when one of n = {query.n} "
             f"records is replaced; n, the radius {self.radius} and the centre are public")
         if self.mechanism in DENSITIES and not mechanism.is_exact(query):
             self.privacy_ = (f"not proved to be private: a chain has approximated a law that is "
-                             f"{self.privacy_}; a chain certifies no δ")
+                             f"{promise}; a chain certifies no δ")
         else:
+            self.privacy_ = in_words(promise, mechanism, seeded)
             self.release_ = document(self, query, mechanism, step, group, seeded)
         return self
 

@@ -14,6 +14,7 @@ from .curve_densities import CurveKNormGradient, CurveQuery, TruncatedCurveLoss
 from .frechet import frechet_sensitivity
 from .mechanisms import Mechanism
 from .regression import _among, _carried_back, _Chart, _curve, _fields, predict
+from .release import in_words
 from .sampling import MOST, ball_steps
 from .spaces import LogEuclidean
 
@@ -339,7 +340,7 @@ class PrivateGeodesicRegression(Estimator):
             attribute of an earlier fit is left.
         """
         self._forget()
-        rng, query = generator(rng), self._query(x, Y)
+        seeded, rng, query = rng is not None, generator(rng), self._query(x, Y)
         mechanism = self._mechanism(query)
         space, center, dim = query.space, query.center, query.space.dim
         with spending(accountant, mechanism, 2 * dim, group):
@@ -351,13 +352,15 @@ class PrivateGeodesicRegression(Estimator):
         self.middle_ = low + (high - low) / 2
         self.space_ = space
         self.mechanism_ = mechanism
-        self.privacy_ = (
+        promise = (
             f"({self.epsilon}, {self.delta})-differentially private when one of n = {query.n} "
             f"records (x, y) is replaced; n, the range {self.x_range} of x, the centre, the radius "
             f"{self.radius} and the speed {self.speed} are public")
-        if not mechanism.is_exact(query):
+        if mechanism.is_exact(query):
+            self.privacy_ = in_words(promise, mechanism, seeded)
+        else:
             self.privacy_ = (f"not proved to be private: a chain has approximated a law that is "
-                             f"{self.privacy_}; a chain certifies no δ")
+                             f"{promise}; a chain certifies no δ")
         return self
 
     def predict(self, x):

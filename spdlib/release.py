@@ -19,6 +19,7 @@ from ._checks import TINY, choice, generator, integer, number, positive
 from .accounting import group_label, json_of, spending, writable
 from .calibration import laplace_scale
 from .clipping import POLICIES, _unit, ball_radius
+from .discrete import DiscreteGaussian
 from .frechet import FrechetMean
 
 SCHEMA, VERSION = "spdlib.release", 1
@@ -143,6 +144,13 @@ class Release:
 
 
 FIELDS = tuple(field.name for field in dataclasses.fields(Release))
+
+
+def in_words(promise, mechanism, seeded):
+    """The words of a promise, with those on what it is not about."""
+    if not isinstance(mechanism, DiscreteGaussian):
+        promise += "; proved of noise in real numbers, not of the last bits of floats"
+    return promise + "; none against who knows the seed" * seeded
 
 
 def document(private, query, mechanism, step, group, seeded):

@@ -9,7 +9,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr
 from scipy.stats import chi, chi2, norm
 
 from spdlib import (
@@ -24,7 +24,7 @@ from spdlib import (
     random_spd,
 )
 from spdlib.accounting import compose
-from spdlib.calibration import gaussian_delta
+from spdlib.calibration import gaussian_delta, sigma_analytic
 from spdlib.clipping import ClippedSum, clip_to_ball, finest_grid
 from spdlib.discrete import BITS, MOST_RECORDS, SMOOTHING, DiscreteGaussian
 from spdlib.frechet import RunningMean
@@ -275,6 +275,14 @@ def test_what_smoothing_adds_is_below_1e_541_in_up_to_a_million_dimensions():
         eta = 2 * mpmath.nsum(lambda j: mpmath.exp(-2 * (mpmath.pi * SMOOTHING * j) ** 2), [1, 5])
         a = 10**6 * mpmath.log((1 + eta) / (1 - eta))
         assert mpmath.mpf("1e-544") < a < mpmath.mpf("1e-541")
+
+
+def test_the_logarithm_of_delta_moves_by_less_than_the_proof_of_a_grants():
+    for epsilon in 10.0 ** np.arange(-6, 4):
+        for delta in (1e-300, 1e-100, 1e-10, 0.5):
+            mu = 1 / sigma_analytic(1.0, epsilon, delta)
+            rate = math.exp(epsilon + log_ndtr(-epsilon / mu - mu / 2) - math.log(delta))
+            assert 0 < rate < 1e11  # -d ln δ / d ε
 
 
 def test_in_two_dimensions_too_and_no_direction_is_worse_than_the_bound():

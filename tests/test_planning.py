@@ -10,6 +10,7 @@ from conftest import mostly_slow, pieces
 from scipy.stats import chi, gamma
 
 from spdlib import (
+    DiscreteGaussian,
     FrechetMean,
     L2Mechanism,
     LogEuclidean,
@@ -333,6 +334,14 @@ def test_it_takes_no_fewer_records(mechanism, wanted):
 
     assert error(n) <= wanted and (n == 1 or error(n - 1) > wanted)
     assert wanted < 1e9 or n == 1
+
+
+def test_exact_noise_takes_as_many_records():
+    n = records_needed(3, 2.0, 1.0, 1e-6, 0.05, "discrete gaussian")
+    assert n == records_needed(3, 2.0, 1.0, 1e-6, 0.05)
+    first, second = (expected_error(DiscreteGaussian(2.0, people, 1.0, 1e-6), 6)
+                     for people in (n - 1, n))
+    assert second <= 0.05 * (1 + 1e-12) < first
 
 
 def test_the_rounding_of_the_sensitivity_is_paid_for():

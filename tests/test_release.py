@@ -144,6 +144,20 @@ def test_a_name_that_stands_twice_in_a_document_is_refused():
         Release.from_json(twice)
 
 
+def test_the_promise_says_of_which_noise_it_is_proved_and_against_whom_it_is_none():
+    reals, seed = "; proved of noise in real numbers, not of the last bits of floats", \
+        "; none against who knows the seed"
+    private = PrivateFrechetMean(1, 1e-6, 1.0)
+    bare = private.fit(X).privacy_
+    assert bare.endswith("the centre are public" + reals)
+    assert private.fit(X, rng=0).privacy_ == bare + seed
+    private.set_params(n=60).partial_fit(X)
+    assert private.release(rng=0).release_.privacy == bare + seed
+    pytest.importorskip("opendp")
+    exact = private.set_params(mechanism="discrete gaussian").fit(X)
+    assert exact.release_.privacy == exact.privacy_ == bare.removesuffix(reals)
+
+
 @pytest.mark.slow
 def test_what_a_chain_has_drawn_gets_no_document():
     rng = np.random.default_rng(0)
