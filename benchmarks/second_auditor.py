@@ -1,7 +1,7 @@
 """A second auditor: DP-Auditorium, of Google's differential-privacy library, on our releases.
 
 It is on no package index and wants TensorFlow, so it runs from a clone, in an environment of its
-own, and is given arrays and nothing else. The table that this prints, in three minutes, stands in
+own, and is given arrays and nothing else. The table that this prints, in two minutes, stands in
 chapter 19.
 
     .venv/bin/python benchmarks/second_auditor.py draw releases.npz
