@@ -24,16 +24,19 @@ DESCRIPTORS = ROOT / "book/10_descriptors.ipynb"
 ETA = 1e-6
 
 
-def written_out(chapter, name):
-    """The literal that a chapter binds to a name."""
-    sources = [cell["source"] for cell in cells_of(chapter) if cell["cell_type"] == "code"]
-    for node in ast.walk(ast.parse("\n".join(sources))):
+def code_of(chapter):
+    return "\n".join(cell["source"] for cell in cells_of(chapter) if cell["cell_type"] == "code")
+
+
+def written_out(source, name):
+    """The literal that a source binds to a name."""
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
             return ast.literal_eval(node.value)
-    raise AssertionError(f"{chapter.stem} binds nothing to {name}")
+    raise AssertionError(f"nothing is bound to {name}")
 
 
-RECORDED = written_out(DESCRIPTORS, "RECORDED")
+RECORDED = written_out(code_of(DESCRIPTORS), "RECORDED")
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -65,7 +68,19 @@ def test_the_accuracies_are_those_of_the_gestures():
     notebook = execute(SIGN_OFF, {"data_folder": folder}, book=ROOT / "book")
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     text = "\n".join(output.get("data", {}).get("text/plain", "") for output in outputs)
-    for name, *accuracies in written_out(SIGN_OFF, "RECORDED"):
+    for name, *accuracies in written_out(code_of(SIGN_OFF), "RECORDED"):
         line = next(line for line in text.splitlines()
                     if line.startswith(name.removesuffix(", recorded")))
         assert line.split()[-len(accuracies):] == list(map(str, accuracies))
+
+
+def test_what_the_second_auditor_printed_has_its_programs_and_the_verdicts_of_its_numbers():
+    script = (ROOT / "benchmarks/second_auditor.py").read_text(encoding="utf-8")
+    rows = written_out(code_of(SIGN_OFF), "ASKED")
+    programs = [[name, word] for word in ("sound", "faulty")
+                for name in written_out(script, word.upper())]
+    assert [row[:2] for row in rows] == programs
+    words = {True: "refuses", False: "passes"}
+    for _, kind, epsilon, ours, delta, theirs in rows:
+        assert (ours, theirs) == (words[float(epsilon) > 1], words[float(delta) > 0.1])
+        assert "refuses" not in (ours, theirs) if kind == "sound" else "refuses" in (ours, theirs)
