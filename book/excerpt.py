@@ -2,16 +2,19 @@
 
 A statement is kept if it tests the claim, or if it binds a name, or changes what a name stands for,
 that a kept one further on reads; what a function reads, it reads wherever it may be called. What is
-set on an import holds everywhere. Which names these are is taken from the code: a change is one of
-items or attributes, a method that is called for nothing else, or the like in a function that is
-called for nothing else. Not seen are other names of the same object, as those of a loop, arguments
-of a call, and what a function of an import does to the world. A generator that cells share has
-drawn less than in the whole chapter.
+set on an import holds everywhere.
+
+All of this is read off the code, so not all is seen. A change is seen where items or attributes are
+set, and where a statement is the call of a method, or of a function of the chapter in which a
+change is seen: not where an object has another name, as in a loop, is an argument, or is called in
+a part of an expression, and not behind `global`, `import *` or a function of an import. A generator
+that cells share has drawn less than in the whole chapter.
 """
 
 import ast
 import copy
 import symtable
+from types import MappingProxyType
 from typing import NamedTuple
 
 import nbformat
@@ -52,44 +55,58 @@ def excerpt(chapter, claim):
 def needed(statements, tests):
     """The places of the statements on which those at the places `tests` depend: a list."""
     imported = {name for each in statements if isinstance(each, IMPORTS) for name in names(each)[1]}
-    flows = [flow(statement, imported) for statement in statements]
-    effects = {statement.name: flows[place].changes for place, statement in enumerate(statements)
-               if isinstance(statement, ast.FunctionDef)}
+    effects, flows = {}, []  # effects: what functions change
+    for statement in statements:
+        flows.append(flow(statement, imported, effects))
+        if isinstance(statement, ast.FunctionDef):
+            effects[statement.name] = flows[-1].changes
     readers, before = {}, None  # of a name that functions read: the place of the first of these
     while readers != before:
         before, wanted, kept = dict(readers), set(), []
         for place in reversed(range(len(statements))):
-            statement, (reads, binds, changes, later) = statements[place], flows[place]
-            changes = changes | effects.get(called(statement), set())
+            reads, binds, changes, later = flows[place]
             missing = wanted | {name for name, first in readers.items() if first < place}
             if place in tests or changes & imported or missing & (binds | changes):
                 kept.append(place)
-                wanted = wanted - (binds if isinstance(statement, SURE) else set()) | reads | later
+                wanted = wanted - surely(statements[place], binds) | reads | later
                 readers |= {name: min(place, readers.get(name, place)) for name in later}
     return kept[::-1]
 
 
-def flow(statement, imported=frozenset()):
+def flow(statement, imported=frozenset(), effects=MappingProxyType({})):
     """The Flow of a statement; `imported` are names of imports, whose functions are no methods."""
     if not isinstance(statement, BLOCKS):
         reads, binds, later = names(statement)
-        return Flow(reads, binds, changed(statement, imported), later)
+        return Flow(reads, binds, changed(statement, imported, effects), later)
     head = copy.copy(statement)
     head.body, blocks = [ast.Pass()], [statement.body]
     if getattr(statement, "orelse", None):
         head.orelse, blocks = [], [statement.body, statement.orelse]
     reads, first, later = names(head)
-    whole = Flow(reads, set(first), changed(head, imported), later)
+    whole = Flow(reads, set(first), changed(head, imported, effects), later)
     for block in blocks:
-        here = set(first)  # what is surely bound
+        here = set(first) if block is statement.body else set()  # what is surely bound
         for part in block:
-            of_part = flow(part, imported)
+            of_part = flow(part, imported, effects)
             whole.reads.update(of_part.reads - here)
             whole.binds.update(of_part.binds)
             whole.changes.update(of_part.changes - here)
-            whole.later.update(of_part.later - first)
-            here |= of_part.binds if isinstance(part, SURE) else set()
+            whole.later.update(of_part.later)
+            here |= surely(part, of_part.binds)
     return whole
+
+
+def surely(statement, binds):
+    """Those of the names that a statement binds which it binds whatever happens."""
+    return binds - targets(statement) if isinstance(statement, SURE) else set()
+
+
+def targets(node):
+    """The names that := binds in a part of a statement, outside of functions and classes."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+        return set()
+    own = {node.target.id} if isinstance(node, ast.NamedExpr) else set()
+    return own.union(*map(targets, ast.iter_child_nodes(node)))
 
 
 class Uncomprehended(ast.NodeTransformer):
@@ -120,16 +137,17 @@ def names(statement):
                    for each in scope.get_children()]
     binds = {symbol.get_name() for symbol in top.get_symbols()
              if symbol.is_assigned() or symbol.is_imported()}
-    binds |= {node.target.id for node in ast.walk(statement) if isinstance(node, ast.NamedExpr)}
+    binds |= targets(statement)
     return at_once | (binds if isinstance(statement, ast.AugAssign) else set()), binds, later
 
 
-def changed(statement, imported):
-    """The names whose items or attributes a statement sets, or of which it calls a method."""
+def changed(statement, imported, effects):
+    """The names of which a statement sets items or attributes, calls a method, or the like."""
     found = set()
     for node in ast.walk(statement):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             place, others = node.value.func, imported
+            found |= effects.get(getattr(place, "id", None), set())
         elif isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)):
             place, others = node, ()
         else:
@@ -140,9 +158,3 @@ def changed(statement, imported):
         if isinstance(root, ast.Name) and root is not place and root.id not in others:
             found.add(root.id)
     return found
-
-
-def called(statement):
-    """The name of the function that a statement calls for nothing else, or None."""
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    return call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else None

@@ -285,8 +285,8 @@ class BudgetAccountant:
     a person loses what was released about the own group and about all, and no more. The account
     promises the most that any group loses. Labels are not interpreted: 1, "1" and " 1" are three
     groups, each with the whole budget, and that one group has one label, of one type and one
-    spelling, is the user's care. So is a word about class means with public labels, beside the
-    total: an entry of theirs, and with it the whole account, is for neighbours of one class.
+    spelling, is the user's care. With class means of public labels the whole account is for
+    neighbours within a class, which the user has to say beside the total.
 
     Queries may be chosen by what earlier releases have shown. So may scales of noise where all of
     it is Gaussian, or where δ is 0; else scales and kinds have to be settled beforehand.

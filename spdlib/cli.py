@@ -139,7 +139,8 @@ def planned(a):
     best, pure = min(rows[:-1], key=lambda row: row.bare), rows[-1]
     yield (f"\nAt ({a.epsilon:g}, {a.delta:g}) bare {best.mechanism} noise errs least; laplace "
            f"errs {pure.bare / best.bare:.3g} times as much, and promises more: δ = 0. "
-           "“discrete gaussian”, for a release that leaves, errs as gaussian.")
+           "“discrete gaussian”, for a release that leaves, errs as gaussian up to some ten "
+           "million records.")
     if a.error is not None:
         needed = (f"{row.mechanism} "
                   f"{records_needed(a.k, radius, a.epsilon, row.delta, a.error, row.mechanism)}"

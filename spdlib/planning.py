@@ -293,7 +293,8 @@ def records_needed(k, radius, epsilon, delta, wanted, mechanism="gaussian"):
     wanted : float
         Mean log-Euclidean distance to the mean of the clipped records.
     mechanism : {"gaussian", "classical gaussian", "l2", "laplace", "discrete gaussian"}
-        The noise. The discrete one errs as the first, up to some ten million records.
+        The noise. The discrete one errs as the first, up to some ten million records and at an ε up
+        to 10; what the cut to its grid adds beyond is not counted.
 
     Raises
     ------

@@ -149,8 +149,8 @@ FIELDS = tuple(field.name for field in dataclasses.fields(Release))
 def in_words(promise, mechanism, seeded):
     """The words of a promise, with those on what it is not about."""
     if not isinstance(mechanism, DiscreteGaussian):
-        promise += "; proved of noise in real numbers, not of the last bits of floats"
-    return promise + "; none against who knows the seed" * seeded
+        promise += "; proved of draws in real numbers, not of the last bits of floats"
+    return promise + "; not private against anyone who knows the seed" * seeded
 
 
 def document(private, query, mechanism, step, group, seeded):

@@ -240,8 +240,8 @@ def test_the_promise_names_its_neighbours():
              for labels in ("private", "public")}
     assert "with its label" in words["private"] and "n = 60" in words["private"]
     assert "within its class" in words["public"] and "sizes" in words["public"]
-    assert words["public"].endswith("not of the last bits of floats; none against who knows the "
-                                    "seed")
+    assert words["public"].endswith("last bits of floats; not private against anyone who knows "
+                                    "the seed")
     assert private().fit(RECORDS, LABELS).privacy_.endswith("not of the last bits of floats")
 
 

@@ -277,7 +277,7 @@ def test_what_smoothing_adds_is_below_1e_541_in_up_to_a_million_dimensions():
         assert mpmath.mpf("1e-544") < a < mpmath.mpf("1e-541")
 
 
-def test_the_logarithm_of_delta_moves_by_less_than_the_proof_of_a_grants():
+def test_on_a_grid_of_promises_ln_delta_moves_by_less_than_the_proof_takes_for_granted():
     for epsilon in 10.0 ** np.arange(-6, 4):
         for delta in (1e-300, 1e-100, 1e-10, 0.5):
             mu = 1 / sigma_analytic(1.0, epsilon, delta)

@@ -49,6 +49,8 @@ OTHER = TEST.replace("TG-01", "TG-02")
     "x = {}\nx.setdefault(1, []).append(1)",
     "x = []\nfor x[0] in z: pass",
     "x = []\ndef y(z): x.append(z)\ny(1)",
+    "x = []\ndef y(z): x.append(z)\nfor z in a: y(z)",
+    "x = []\ndef y(z): x.append(z)\ndef z(): y(1)\nz()",
     "x = 1\nfor x in range(z): pass",
     "x = 1\nwhile z: x = 2",
     "x = 1\nif z: x = 2\nelse: z = 3",
@@ -62,6 +64,9 @@ OTHER = TEST.replace("TG-01", "TG-02")
     "y = 1\nif z: y = 2\nelse: x = y",
     "with open(y) as x: z = x",
     "any((x := y) for y in z)",
+    "y = 1\ndef f(a):\n    if (y := a): return y\nx = f(1) + y",
+    "y = 1\nz = a and (y := 2)\nx = z, y",
+    "y = 1\nfor y in z: pass\nelse: x = y",
     "x = [y for y in z]",
     "x = {y: z for y in z}",
     "y = 1\nx = sum(y for _ in z)",
@@ -74,6 +79,7 @@ OTHER = TEST.replace("TG-01", "TG-02")
     "def y():\n    return z\nz = 5\nx = y()\nz = 7\ndef a():\n    return z\nx = x + a()",
     "x = lambda y: y + z\nz = 2",
     "with y:\n    z = 1\n    x = lambda: z\nz = 2",
+    "with y as z: x = lambda: z\nz = 2",
     "y = 1\nclass x:\n    z = y",
     "y = 1\nclass x:\n    y = y",
     "import sympy as x",
@@ -135,7 +141,7 @@ def test_what_stands_in_a_block_is_read_from_before_it_unless_the_block_binds_it
     reads, binds = {"a", "d", "e", "g"}, {"b", "c", "h", "i"}
     assert flow(ast.parse(block).body[0]) == (reads, binds, {"e"}, set())
     block = "with a as b:\n    b.c(lambda d: (b, d, e))\n    e = 1"
-    assert flow(ast.parse(block).body[0]) == ({"a"}, {"b", "e"}, set(), {"e"})
+    assert flow(ast.parse(block).body[0]) == ({"a"}, {"b", "e"}, set(), {"b", "e"})
 
 
 @pytest.mark.slow

@@ -492,7 +492,8 @@ def test_the_mechanism_by_default_is_told_by_delta_alone():
         assert type(fitted.mechanism_) is kind
         assert f"(1.0, {options.get('delta', 1e-6)})-differentially private" in fitted.privacy_
         assert "n = 10 records (x, y)" in fitted.privacy_
-        assert fitted.privacy_.endswith("last bits of floats; none against who knows the seed")
+        assert fitted.privacy_.endswith("last bits of floats; not private against anyone "
+                                        "who knows the seed")
 
 
 def test_where_nothing_samples_exactly_a_chain_has_to_be_asked_for():

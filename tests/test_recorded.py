@@ -83,4 +83,4 @@ def test_what_the_second_auditor_printed_has_its_programs_and_the_verdicts_of_it
     words = {True: "refuses", False: "passes"}
     for _, kind, epsilon, ours, delta, theirs in rows:
         assert (ours, theirs) == (words[float(epsilon) > 1], words[float(delta) > 0.1])
-        assert "refuses" not in (ours, theirs) if kind == "sound" else "refuses" in (ours, theirs)
+        assert ("refuses" in (ours, theirs)) == (kind == "faulty")

@@ -145,8 +145,8 @@ def test_a_name_that_stands_twice_in_a_document_is_refused():
 
 
 def test_the_promise_says_of_which_noise_it_is_proved_and_against_whom_it_is_none():
-    reals, seed = "; proved of noise in real numbers, not of the last bits of floats", \
-        "; none against who knows the seed"
+    reals, seed = "; proved of draws in real numbers, not of the last bits of floats", \
+        "; not private against anyone who knows the seed"
     private = PrivateFrechetMean(1, 1e-6, 1.0)
     bare = private.fit(X).privacy_
     assert bare.endswith("the centre are public" + reals)
