@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from conftest import CHAPTERS, ROOT, Node
 
+from spdlib.cli import execute
 from spdlib.ledger import read_claims, recorded
 
 sys.path[:0] = [str(ROOT / "book"), str(ROOT / "book/_ext")]
@@ -55,12 +56,14 @@ def test_the_copy_is_what_a_chapter_imports(tmp_path):
 
 @pytest.mark.slow
 @each_break
-def test_a_break_is_caught_by_its_claim_alone_and_as_the_record_says(name):
-    fault, claim = BREAKS[name], BREAKS[name]["claim"]
-    found, _ = net.run(name, fault, excerpt(TESTED[claim], claim), run_on=False)
-    runs = RECORD.get(name, {}).get("runs", {})
-    words = runs.get(net.topic(TESTED[claim]), {}).get("caught", {}).get(claim, UNFINISHED)
-    assert found == {"caught": {claim: words}}
+def test_a_break_is_caught_by_its_claim(name):
+    claim = BREAKS[name]["claim"]
+    alone = excerpt(TESTED[claim], claim)
+    found, _ = net.run(name, BREAKS[name], alone, run_on=False)
+    assert list(found.get("caught", ())) == [claim] and "errors" not in found, found
+    run = RECORD.get(name, {}).get("runs", {}).get(net.topic(TESTED[claim]), {})
+    if found["caught"].items() - run.get("caught", {}).items():  # by chance, for want of a seed?
+        assert net.outcome(execute(alone, book=ROOT / "book")) == {}, "or is the excerpt too small?"
 
 
 def error_output(name, message):
