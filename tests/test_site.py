@@ -355,7 +355,8 @@ def test_the_search_finds_a_word(over, site, address, visitor):
     home = {"http": address, "file": site.as_uri()}[over]
     page = visitor(home)
     page.goto(f"{home}/book/notation.html")
-    page.wait_for_selector("mjx-container")  # nothing is still under way when the page is left
+    page.wait_for_selector("mjx-container")
+    page.wait_for_load_state("networkidle")  # no font is under way when the page is left
     assert page.locator(".search-button-field:visible, input[type=search]:visible").count() == 1
     page.click(".search-button-field")
     page.fill("input[type=search]:visible", "antipodal")
