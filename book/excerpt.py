@@ -14,7 +14,6 @@ that cells share has drawn less than in the whole chapter.
 import ast
 import copy
 import symtable
-from types import MappingProxyType
 from typing import NamedTuple
 
 import nbformat
@@ -55,7 +54,7 @@ def excerpt(chapter, claim):
 def needed(statements, tests):
     """The places of the statements on which those at the places `tests` depend: a list."""
     imported = {name for each in statements if isinstance(each, IMPORTS) for name in names(each)[1]}
-    effects, flows = {}, []  # effects: what functions change
+    effects, flows = {}, []
     for statement in statements:
         flows.append(flow(statement, imported, effects))
         if isinstance(statement, ast.FunctionDef):
@@ -73,8 +72,12 @@ def needed(statements, tests):
     return kept[::-1]
 
 
-def flow(statement, imported=frozenset(), effects=MappingProxyType({})):
-    """The Flow of a statement; `imported` are names of imports, whose functions are no methods."""
+def flow(statement, imported, effects):
+    """The Flow of a statement.
+
+    `imported` are names of imports, whose functions are no methods; `effects` has for functions of
+    the chapter the names whose objects they change.
+    """
     if not isinstance(statement, BLOCKS):
         reads, binds, later = names(statement)
         return Flow(reads, binds, changed(statement, imported, effects), later)

@@ -27,6 +27,12 @@ def cells_of(chapter):
     return [cell | {"source": "".join(cell["source"])} for cell in cells]
 
 
+def code_of(chapter):
+    """The code of a chapter, without IPython's own commands."""
+    source = "\n".join(cell["source"] for cell in cells_of(chapter) if cell["cell_type"] == "code")
+    return "\n".join(line for line in source.splitlines() if not line.startswith(("%", "!")))
+
+
 def mostly_slow(cases, *fast):
     """Cases of a parametrised test, of which `make quick` runs those named, and the suite all.
 

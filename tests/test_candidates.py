@@ -20,7 +20,7 @@ import ast
 import pathlib
 
 import pytest
-from conftest import CHAPTERS, cells_of
+from conftest import CHAPTERS, code_of
 from test_design import ORDER
 
 import spdlib
@@ -299,12 +299,6 @@ def refused(source):
     """Checks that hold spdlib against itself: a dict from (claim, number) to the reason."""
     rows = ((id, number, why_refused(*labels)) for id, number, *labels in Tracer(source).checks)
     return {(id, number): reason for id, number, reason in rows if reason}
-
-
-def code_of(chapter):
-    """The code of a chapter, without IPython's own commands."""
-    source = "\n".join(cell["source"] for cell in cells_of(chapter) if cell["cell_type"] == "code")
-    return "\n".join(line for line in source.splitlines() if not line.startswith(("%", "!")))
 
 
 @pytest.mark.slow

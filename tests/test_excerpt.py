@@ -139,9 +139,9 @@ def test_an_excerpt_leaves_the_chapter_as_it_was():
 def test_what_stands_in_a_block_is_read_from_before_it_unless_the_block_binds_it_first():
     block = "with a as b:\n    c = b + d\n    e[c].f = g\n    for h in c:\n        i = h"
     reads, binds = {"a", "d", "e", "g"}, {"b", "c", "h", "i"}
-    assert flow(ast.parse(block).body[0]) == (reads, binds, {"e"}, set())
+    assert flow(ast.parse(block).body[0], set(), {}) == (reads, binds, {"e"}, set())
     block = "with a as b:\n    b.c(lambda d: (b, d, e))\n    e = 1"
-    assert flow(ast.parse(block).body[0]) == ({"a"}, {"b", "e"}, set(), {"b", "e"})
+    assert flow(ast.parse(block).body[0], set(), {}) == ({"a"}, {"b", "e"}, set(), {"b", "e"})
 
 
 @pytest.mark.slow

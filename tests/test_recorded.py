@@ -11,7 +11,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from conftest import ROOT, cells_of
+from conftest import ROOT, code_of
 
 from spdlib import printed
 from spdlib.cli import execute
@@ -22,10 +22,6 @@ from spdlib.spd import logm
 SIGN_OFF = ROOT / "book/19_sign_off.ipynb"
 DESCRIPTORS = ROOT / "book/10_descriptors.ipynb"
 ETA = 1e-6
-
-
-def code_of(chapter):
-    return "\n".join(cell["source"] for cell in cells_of(chapter) if cell["cell_type"] == "code")
 
 
 def written_out(source, name):
