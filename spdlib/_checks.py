@@ -112,9 +112,49 @@ def _is_buffer(value):
 
 
 def real(value, name):
-    """`value` as a float64 array."""
+    """`value` as a float64 array in C order: in another one, sums and functions have other bits."""
     with np.errstate(over="ignore", invalid="ignore"):  # what is no float becomes infinite or NaN
-        return array(value, name).astype(float, copy=False)
+        return array(value, name).astype(float, order="C", copy=False)
+
+
+def records(value, name, read=array):
+    """`value` as an array of records, each read by itself; what is masked or no number is NaN.
+
+    An array of numbers stays as it is. Of a sequence, and of an array of objects, no record can
+    change the type in which another one is read. `read` knows the types of numbers.
+    """
+    if isinstance(value, Sequence) and not isinstance(value, str) and not _is_buffer(value) \
+            and not hasattr(value, "__array__") and len(value):
+        parts = [records(part, name, read) for part in value]
+        widths = sorted({rounding(part): part.dtype for part in parts}.items())
+        if len(widths) > 1:  # one record's type would decide what is sound in others
+            raise ValueError(f"{name} is made of arrays of dtypes {widths[1][1]} and "
+                             f"{widths[0][1]}; accepted are those of one precision")
+        if len(shapes := {part.shape for part in parts}) > 1:
+            raise ValueError(f"{name} is no array (it has parts of shapes {sorted(shapes)}); "
+                             "accepted are real numbers")
+        with np.errstate(all="ignore"):
+            wide = widths[0][0] == EPS and parts[0].dtype.kind != "c"
+            return read(np.stack([part.astype(float) for part in parts] if wide else parts), name)
+    A = np.asarray(value)  # of a masked array its numbers
+    if A.dtype.kind == "O":
+        number = complex if read is complex_array else float
+        A = np.array([_converted(entry, number) for entry in A.flat], number).reshape(A.shape)
+    if (masked := np.ma.getmaskarray(value) if np.ma.is_masked(value) else None) is not None:
+        A = read(A, name)
+        with np.errstate(all="ignore"):
+            A = A if A.dtype.kind in "fc" else A.astype(float)
+        A = np.where(masked, np.asarray(np.nan, A.dtype), A)
+    return read(A, name)
+
+
+def _converted(entry, number):
+    """An entry of an array of objects as a float or a complex; NaN where it is no number."""
+    try:
+        sound = isinstance(entry, numbers.Number) and not isinstance(entry, (bool, np.bool_))
+        return number(entry) if sound else math.nan
+    except Exception:  # whatever an object says of itself
+        return math.nan
 
 
 def finite(value, name, read=real):
@@ -127,11 +167,12 @@ def finite(value, name, read=real):
 
 
 def complex_array(value, name):
-    """`value` as a complex array."""
+    """`value` as a complex array in C order."""
     A = np.asarray(unmasked(value, name))
     if A.dtype.kind not in "iufc":
         raise ValueError(f"{name} is an array of dtype {A.dtype}; accepted are complex numbers")
-    return A.astype(complex, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return A.astype(complex, order="C", copy=False)
 
 
 def is_lazy(value):

@@ -32,15 +32,11 @@ def behind(A):
 
 def total(V):
     """Sums of components."""
-    if V[0].size == 1:  # alone, or else they would be added up in another order
-        return total(V[..., None].repeat(2, -1))[..., 0]
     return np.einsum("i...->...", V)
 
 
 def inner(V, W):
     """Inner products of vectors whose components come first, antilinear in the first."""
-    if V[0].size == W[0].size == 1:  # as in `total`
-        return inner(V[..., None].repeat(2, -1), W[..., None].repeat(2, -1))[..., 0]
     return np.einsum("i...,i...->...", V.conj(), W)
 
 

@@ -16,12 +16,18 @@ _ALONE = threading.RLock()
 def blockwise(function, n, size, threads):
     """Call `function(block)` for the slices of this size that make up `range(n)`, on threads.
 
-    Their number leaves the blocks, and so all roundings, as they are.
+    Their number leaves the blocks, and so all roundings, as they are. Each thread computes in a
+    floating-point error state of its own, whatever that of the caller is.
     """
-    starts = iter(range(0, n, size))  # shared by the threads
+    starts, taking = iter(range(0, n, size)), threading.Lock()
 
+    def taken():
+        with taking:
+            return next(starts, None)
+
+    @np.errstate(all="ignore")
     def work(_):
-        for start in starts:
+        while (start := taken()) is not None:
             function(slice(start, start + size))
 
     if n <= size or threads == 1:
@@ -37,11 +43,17 @@ def by_blocks(function, arrays, tails, made, size, threads=1):
     """`function(*arrays)`, in blocks of about `size` items, so that what it needs stays in a cache.
 
     An array's last axes, `tails` of them, are those of one item; the rest broadcast. `made` is an
-    empty array for one result. Blocks are cut along the longest axis of the batch.
+    empty array for one result. Blocks are cut along the longest axis of the batch. An item that is
+    alone is computed beside a copy of itself: else its components would be added up in another
+    order.
     """
     batch = np.broadcast_shapes(*(A.shape[:A.ndim - tail]
                                   for A, tail in zip(arrays, tails, strict=True)))
     n = math.prod(batch)
+    if n == 1:
+        *shared, last = (A.reshape(A.shape[A.ndim - tail:])
+                         for A, tail in zip(arrays, tails, strict=True))
+        return function(*shared, np.stack([last, last]))[0].reshape(batch + made.shape)
     if n <= size:
         return np.asarray(function(*arrays), order="C")
     axis = int(np.argmax(batch)) - len(batch)
@@ -51,11 +63,13 @@ def by_blocks(function, arrays, tails, made, size, threads=1):
         at = A.ndim + axis - tail
         return A[(slice(None),) * at + (block,)] if at >= 0 and A.shape[at] > 1 else A
 
-    def work(block):
-        parts = (cut(A, tail, block) for A, tail in zip(arrays, tails, strict=True))
-        cut(result, made.ndim, block)[...] = function(*parts)
+    size = max(size * batch[axis] // n, 1)
 
-    blockwise(work, batch[axis], max(size * batch[axis] // n, 1), threads)
+    def work(block):
+        parts = [cut(A, tail, block) for A, tail in zip(arrays, tails, strict=True)]
+        cut(result, made.ndim, block)[...] = by_blocks(function, parts, tails, made, n)
+
+    blockwise(work, batch[axis], size, threads)
     return result
 
 

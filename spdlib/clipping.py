@@ -155,7 +155,7 @@ class ClippedSum:
 
         def work(block):
             try:
-                y = steps_to(X[block], self.space, self.center, self.on_invalid)
+                y, _ = seen_from(self.center, X[block], self.space, self.on_invalid)
             except ValueError as error:
                 errors[block.start] = error
                 return
@@ -182,32 +182,22 @@ class ClippedSum:
         return self
 
 
-def steps_to(X, space, center, on_invalid="raise"):
-    """Steps from the centre to the records `X`, shape `(n, dim)`; they are not clipped.
+@np.errstate(all="ignore")
+def seen_from(center, X, space, on_invalid="raise", name="X"):
+    """Steps from the centre to the records `X`, shape `(n, dim)`, and which are points, `(n,)`.
 
-    ValueError for a record that is no point of the space, or where `on_invalid` is "center" a step
-    of length 0.
+    All records of all estimators come this way. They are read once, into memory in C order, and
+    whether one is a point of the space is asked of it alone. For what is none the centre stands in
+    its place, with a step of length 0, or, where `on_invalid` is "raise", there is a ValueError. So
+    a batch keeps its size and its layout, and the step to a record has the same bits alone and in
+    any batch, whatever the others are. It is not clipped.
     """
-    if space.flat:
-        try:
-            return space.log(center, X)
-        except ValueError:
-            if on_invalid == "raise":
-                raise
-        y, valid = np.zeros((len(X), space.dim)), space.contains(X)
-        if valid.any():
-            y[valid] = space.log(center, X[valid])
-        return y
-    invalid = np.zeros(len(X), bool)
-    if on_invalid == "center":  # none is left out: a batch is computed by its size
-        X = X.copy()  # in one layout: a sum in another order is another sum
-        invalid = ~space.contains(X)
-        if invalid.all():
-            return np.zeros((len(X), space.dim))
-        X[invalid] = X[~invalid][0]
-    y = space._log(center, space.points(X, "X"))
-    y[invalid] = 0
-    return y
+    X = np.array(X, order="C")
+    steps, sound = space.where_log(center, X)
+    if on_invalid == "raise" and not sound.all():
+        space.coordinates(X) if space.flat else space.points(X, name)  # says what is wrong
+        raise ValueError(f"{name}[{sound.argmin()}] is none; accepted are points of {space!r}")
+    return steps, sound
 
 
 def numbers_of(space):

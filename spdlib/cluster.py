@@ -10,14 +10,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from ._checks import renumbered, rounding
+from ._checks import records, renumbered, rounding
 from ._parallel import whole_items
 from .clipping import ClippedSum, numbers_of
 
 FAN = 8  # sums that are added by one task
 
 
-def records(X, read):
+def lazy_records(X, read):
     """The dask array `X` of records, whole ones in each chunk; `read` knows the types of numbers.
 
     ValueError for another type, and where the number of records is not known; nothing is computed.
@@ -48,7 +48,7 @@ def add(sum, X, weights=None):
     """
     from dask import delayed
 
-    X = records(X, numbers_of(sum.space))
+    X = lazy_records(X, numbers_of(sum.space))
     sum.admit(X)
     empty, ends = _empty(sum), [0, *np.cumsum(X.chunks[0]).tolist()]
     parts = [delayed(_part, pure=False)(empty, chunk, X.dtype, start, stop,
@@ -71,7 +71,7 @@ def _empty(sum):
 def _part(empty, X, dtype, start, stop, weights):
     """The sum of one chunk, or its error: of one that is raised a worker tells its log."""
     try:
-        X = numbers_of(empty.space)(X, "X")
+        X = records(X, "X", numbers_of(empty.space))
         if rounding(X) != rounding(np.empty(0, dtype)):  # it decides what is sound
             raise ValueError(f"X has a chunk of dtype {X.dtype}; accepted is {dtype}, as it says "
                              "itself")

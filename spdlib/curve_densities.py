@@ -10,10 +10,17 @@ import math
 
 import numpy as np
 
-from ._checks import EPS, choice, finite, number, positive, real
+from ._checks import EPS, choice, finite, number, positive, real, records
 from ._functions import cosine, sinc
 from .calibration import laplace_scale
-from .clipping import POLICIES, numbers_of, project_to_ball, public_center, shape_of
+from .clipping import (
+    POLICIES,
+    numbers_of,
+    project_to_ball,
+    public_center,
+    seen_from,
+    shape_of,
+)
 from .densities import (
     DensityMechanism,
     _hessian,
@@ -70,7 +77,8 @@ class CurveQuery:
         self.radius, self.speed = _size(radius, "radius"), _size(speed, "speed")
         self.x_range = _range(x_range)
         self._on_invalid = choice(on_invalid, "on_invalid", POLICIES)
-        self._x, self._Y = real(x, "x").copy(), numbers_of(space)(Y, "Y").copy()  # may change there
+        self._x = real(records(x, "x"), "x").copy()  # the caller may change theirs
+        self._Y = records(Y, "Y", numbers_of(space)).copy()
         if (self._x.ndim != 1 or len(self._x) == 0
                 or self._Y.shape != (len(self._x), *space.shape)):
             raise ValueError(f"x and Y have shapes {self._x.shape} and {self._Y.shape}; accepted "
@@ -79,38 +87,31 @@ class CurveQuery:
         self.space, self.n, self.dim = space, len(self._x), space.dim
         self.center = public_center(center, space)
 
-    @functools.cached_property
+    @property
     def times(self):
         """The t of the records, from -1/2 to 1/2, shape `(n,)`. They are not private."""
-        low, high = self.x_range
-        x = finite(np.where(self._invalid, low, self._x), "x")
-        t = np.clip((np.clip(x, low, high) - low) / (high - low) - 0.5, -0.5, 0.5)
-        return np.where(self._invalid, 0, t)
+        return self._seen[0]
 
-    @functools.cached_property
+    @property
     def steps(self):
         """Steps from the centre to the records, shape `(n, dim)`. They are not private.
 
         ValueError for a bad record, whether its x or its y is.
         """
-        _, Y, invalid = self.times, self._Y, self._invalid
-        if invalid.all():
-            return np.zeros((self.n, self.dim))
-        if invalid.any():  # none is left out: a batch is computed by its size
-            Y = Y.copy()
-            Y[invalid] = Y[~invalid][0]
-        if self.space.flat:
-            steps = self.space.log(self.center, Y)
-        else:
-            steps = self.space._log(self.center, self.space.points(Y, "Y"))
-        return np.where(invalid[:, None], 0, steps)
+        return self._seen[1]
 
     @functools.cached_property
-    def _invalid(self):
-        """Which records are none, and stand in the middle of the range and at the centre."""
+    @np.errstate(all="ignore")
+    def _seen(self):
+        """Both; a bad record stands in the middle of the range and at the centre."""
+        (low, high), sound = self.x_range, np.isfinite(self._x)
         if self._on_invalid == "raise":
-            return np.zeros(self.n, bool)
-        return ~(np.isfinite(self._x) & self.space.contains(self._Y))
+            finite(self._x, "x")
+        steps, points = seen_from(self.center, self._Y, self.space, self._on_invalid, "Y")
+        x = np.clip(np.where(sound, self._x, low), low, high)
+        t = np.clip((x - low) / (high - low) - 0.5, -0.5, 0.5)
+        sound &= points
+        return np.where(sound, t, 0), np.where(sound[:, None], steps, 0)
 
     def curve(self, u):
         """Points p, and velocities in the frames there, of coordinates `u`, shape (..., 2 dim)."""

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from ._checks import EPS, array, choice, finite, integer, is_lazy, number, positive
+from ._checks import EPS, array, choice, finite, integer, is_lazy, number, positive, records
 from .clipping import (
     POLICIES,
     ClippedSum,
@@ -13,8 +13,8 @@ from .clipping import (
     clip_to_ball,
     numbers_of,
     public_center,
+    seen_from,
     shape_of,
-    steps_to,
 )
 from .spaces import LogEuclidean
 
@@ -199,7 +199,7 @@ class FrechetMean:
         if self.weights is not None:
             raise ValueError("the records have weights; accepted where each of them is asked for "
                              "is None")
-        return steps_to(self._X, self.space, self.center, self.on_invalid)
+        return seen_from(self.center, self._X, self.space, self.on_invalid)[0]
 
     @functools.cached_property
     def points(self):
@@ -296,9 +296,9 @@ def public_weights(weights, n):
 def _records(X, read):
     """The records as an array, or, where they are a dask array, as one that can be summed."""
     if is_lazy(X):
-        from .cluster import records
-        return records(X, read)
-    return read(X, "X")
+        from .cluster import lazy_records
+        return lazy_records(X, read)
+    return records(X, "X", read)
 
 
 def _add(sum, X, weights=None):

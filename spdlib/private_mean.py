@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from ._checks import array, choice, is_lazy, number
+from ._checks import choice, is_lazy, number, records
 from ._estimator import Estimator
 from .accounting import spending
 from .clipping import ball_radius, project_to_ball, public_center, shrink_to_center
@@ -249,7 +249,7 @@ class PrivateFrechetMean(Estimator):
                              "than their sum")
         space = self._space()
         if space is None:
-            shape = X.shape if is_lazy(X) else array(X, "X").shape
+            shape = X.shape if is_lazy(X) else records(X, "X").shape
             if len(shape) != 3 or shape[1] != shape[2]:
                 raise ValueError(f"X has shape {shape}; accepted is (m, k, k)")
             space = LogEuclidean(shape[1])

@@ -22,13 +22,14 @@ import numpy as np
 from . import _components as rows
 from ._checks import EPS, array, at, complex_array, finite, first, integer, number, positive, real
 from ._components import components_first, components_last, lengths
+from ._descent import descent
 from ._functions import log_sinc, log_sinhc
 from ._parallel import by_blocks
 from .spd import (
     DIVIDES,
+    LARGEST,
     LOG_MAX,
     LOG_MIN,
-    _vecd,
     blocks,
     cholesky,
     congruent,
@@ -39,32 +40,42 @@ from .spd import (
     inverse_triangular,
     invvecd,
     is_spd,
-    is_symmetric,
     log_congruent,
     logm,
     positive_definite,
     product,
     relative_distance,
     relative_log,
+    symmetric,
     upper,
+    where_logm,
+    where_spd,
+    where_symmetric,
     widest_spread,
 )
 
 OFF = 1e-6  # so far from length 1 may a unit vector be
 CUT = 1e-8  # so close, in radians, to the cut locus a direction means nothing
-STEPS = 1000  # of a descent to a mean
 MANY = 6  # dimensions, from which a pass over the components costs more than all else
 FARTHEST = 1e8  # radians, after which rounding has moved the end of a step by CUT
 
 
 class _Space:
-    """What all spaces share; two of the same name and parameters are equal."""
+    """What all spaces share; two of the same name and parameters are equal.
+
+    Heirs define `_sound`, which asks each array alone whether it is a point: it returns what the
+    maps take for it, in a flat space its coordinates, and booleans of shape `(...)`.
+    """
 
     def __eq__(self, other):
         return type(self) is type(other) and repr(self) == repr(other)
 
     def __hash__(self):
         return hash(repr(self))
+
+    def contains(self, X):
+        """Which arrays are points of the space, booleans of shape `(...)`; each is asked alone."""
+        return self._sound(X)[1]
 
     def within_reach(self, M, v):
         """The step `v`, or the part of it after which float64 holds the point: here all of it."""
@@ -99,6 +110,13 @@ class _Flat(_Space):
     def log(self, M, X):
         """Steps that lead from `M` to the points `X`, shape `(..., dim)`."""
         return self.coordinates(X) - self.coordinates(M)
+
+    def where_log(self, M, X):
+        """Steps from `M` to the records `X`, 0 for what is no point, and which are points."""
+        y, sound = self._sound(X)
+        y = y - self.coordinates(M)
+        y[~sound] = 0
+        return y, sound
 
     def exp(self, M, *steps):
         """Points to which the steps lead from `M`, one after the other."""
@@ -171,9 +189,9 @@ class LogEuclidean(_Matrices, _Flat):
         """The SPD matrices with coordinates `y`, shape `(..., k, k)`."""
         return expm(invvecd(y))
 
-    def contains(self, X):
-        """Which matrices are points of the space, booleans of shape `(...)`."""
-        return is_spd(self._shaped(X, "X"))
+    def _sound(self, X):
+        L, sound = where_logm(self._shaped(X, "X"))
+        return upper(L), sound
 
     def within_reach(self, M, v):
         """The step `v`, shape `(dim,)`, or the part of it after which float64 holds the point.
@@ -207,15 +225,15 @@ class Euclidean(_Matrices, _Flat):
 
     def coordinates(self, X):
         """`vecd(X)`, shape `(..., dim)`."""
-        return _vecd(self._shaped(X, "X"), "X")
+        return upper(symmetric(self._shaped(X, "X"), "X"))
 
     def point(self, y):
         """The symmetric matrices with coordinates `y`, shape `(..., k, k)`."""
         return invvecd(y)
 
-    def contains(self, X):
-        """Which matrices are points of the space, booleans of shape `(...)`."""
-        return is_symmetric(self._shaped(X, "X"))
+    def _sound(self, X):
+        S, sound, _ = where_symmetric(self._shaped(X, "X"))
+        return upper(S), sound & (np.abs(S).max(axis=(-2, -1)) <= LARGEST)
 
 
 class TangentSpace(_Flat):
@@ -248,9 +266,8 @@ class TangentSpace(_Flat):
         """The points to which the steps `y` lead from the centre."""
         return self.space.exp(self.origin, y)
 
-    def contains(self, X):
-        """Which arrays are points of the space, booleans of shape `(...)`."""
-        return self.space.contains(X)
+    def _sound(self, X):
+        return self.space.where_log(self.origin, X)
 
     def within_reach(self, M, v):
         """The step `v`, or the part of it after which float64 holds the point."""
@@ -282,6 +299,18 @@ class _Curved(_Space):
             raise ValueError(f"X{at(index)} is a cut point of M: no shortest way there is the only "
                              f"one; accepted are points nearer than {reach:.6g}")
         return steps
+
+    def where_log(self, M, X):
+        """Steps from `M` to the records `X`, 0 for what is no point, and which are points.
+
+        `M` is one that `points` has returned. Of several shortest ways it takes one. What is no
+        point is replaced in its place by `M`, so that a batch keeps its size and its layout.
+        """
+        X, sound = self._sound(X)
+        here = sound[(..., *len(self.shape) * (None,))]
+        steps = self._log(M, np.where(here, X, M))
+        steps[~sound] = 0
+        return steps, sound
 
     def exp(self, M, *steps):
         """Points to which the steps lead from `M`, each in the frame at the point reached."""
@@ -326,49 +355,12 @@ class _Curved(_Space):
         shape `(..., n, dim)`. A step is as long as the last one has shown the Hessian to ask for,
         within bounds under which the descent converges. It ends where the gradient, in the mean
         over the records, is no longer than `tolerance`: at the mean, where the records lie in a
-        ball that has but one. ValueError where it is still longer after `STEPS` steps.
+        ball that has but one. ValueError where it is still longer after 1000 steps.
         """
         M, y = self.alike(self.points(M, "M")), self._vectors(y, "y")
-        tolerance = positive(tolerance, "tolerance")
         if y.ndim < 2 or y.shape[-2] == 0:
             raise ValueError(f"y has shape {y.shape}; accepted is (..., n, {self.dim}) with n ≥ 1")
-        flat = np.einsum("...nd->...d", y) / y.shape[-2]  # to the mean, were the space flat
-        start, X = self._exp(M, flat), self._reached(self._exp(self._among(M), y))
-        x, before = start.reshape(-1, *self.shape), self._carry(M, flat, flat)
-        X, before = X.reshape(-1, y.shape[-2], *self.shape), before.reshape(-1, self.dim)
-        active, pace = np.arange(len(x)), None
-        for _ in range(STEPS):
-            steps = self._log(self._among(x[active]), X)
-            gradient = np.einsum("...nd->...d", steps) / y.shape[-2]
-            size = lengths(gradient)
-            far = ~(size <= tolerance)
-            if not far.any():
-                return self._log(M, x.reshape(start.shape))
-            if pace is None:
-                pace, (least, most) = 1.0, self._paces(lengths(steps))
-            left = (before * gradient).sum(axis=-1) / np.maximum(lengths(before)**2, 1e-300)
-            pace = np.clip(pace / np.maximum(1 - left, 0.1), least, most)
-            if 2 * far.sum() < len(far):  # else it costs more than it saves
-                active, X, gradient = active[far], X[far], gradient[far]
-                pace, least, most = pace[far], least[far], most[far]
-            step = pace[:, None] * gradient
-            before = self._carry(x[active], step, gradient)
-            x[active] = self._exp(x[active], step)
-        raise ValueError(f"the descent to the mean stands at a gradient of {size.max():.6g} after "
-                         f"{STEPS} steps; accepted is {tolerance:.6g}")
-
-    def _paces(self, rho):
-        """Lengths, in gradients, between which a step of descent converges for these distances.
-
-        A record's Hessian has its eigenvalues between √κρ cot √κρ and √-κρ coth √-κρ, with the
-        upper and the lower bound for κ (comparison); that of all, between the means of these.
-        """
-        low, high = self.curvature
-        s, t = math.sqrt(max(-low, 0)) * rho, math.sqrt(max(high, 0)) * rho
-        with np.errstate(invalid="ignore", divide="ignore"):
-            most = np.where(s > 0, s / np.tanh(s), 1).mean(axis=-1)
-            least = np.where(t > 0, t / np.tan(t), 1).mean(axis=-1)
-        return 1 / most, np.minimum(1 / np.clip(least, 0.1, 1), 1.9 / most)
+        return descent(self, M, y, positive(tolerance, "tolerance"))
 
     _ends = 1  # by how much smaller blocks are of ends of steps
 
@@ -424,9 +416,8 @@ class AffineInvariant(_Matrices, _Curved):
         """`X` as float64 SPD matrices; ValueError where one is none."""
         return positive_definite(self._shaped(X, name), name)
 
-    def contains(self, X):
-        """Which matrices are points of the space, booleans of shape `(...)`."""
-        return is_spd(self._shaped(X, "X"))
+    def _sound(self, X):
+        return where_spd(self._shaped(X, "X"))
 
     def log_volume(self, v):
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`.
@@ -598,23 +589,22 @@ class Sphere(_Round):
 
     def points(self, X, name="X"):
         """`X` as unit vectors, divided by their length; ValueError where that is not nearly 1."""
-        X = self._shaped(X, name, real)
-        square = np.einsum("...i,...i->...", X, X)
-        off = np.abs(square - 1)
-        if (exact := off <= 8 * EPS).all():
-            return X
-        if (bad := ~(off <= 2 * OFF)).any():
-            index, length = first(bad), lengths(finite(X, name))
+        P, sound = self._sound(X, name)
+        if not sound.all():
+            index, length = first(~sound), lengths(finite(X, name))
             raise ValueError(f"{name}{at(index)} has length {length[index]:.6g}; accepted are unit "
                              "vectors")
-        exact = exact[..., None]  # each by itself, whatever stands beside it
-        return np.where(exact, X, X / np.sqrt(square)[..., None])
+        return P
 
-    def contains(self, X):
-        """Which arrays are points of the space, booleans of shape `(...)`."""
-        X = self._shaped(X, "X", real)
+    def _sound(self, X, name="X"):
+        X = self._shaped(X, name, real)
         with np.errstate(all="ignore"):
-            return np.abs(np.einsum("...i,...i->...", X, X) - 1) <= 2 * OFF
+            square = np.einsum("...i,...i->...", X, X)
+            sound = np.abs(square - 1) <= 2 * OFF
+            exact = ~sound | (np.abs(square - 1) <= 8 * EPS)
+            if not exact.all():
+                X = np.where(exact[..., None], X, X / np.sqrt(square)[..., None])
+        return X, sound
 
     def log_volume(self, v):
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`."""
@@ -677,18 +667,18 @@ class KendallPlanar(_Round):
 
     def points(self, X, name="X"):
         """`X` as centred landmarks of length 1; ValueError where all landmarks coincide."""
-        X = finite(self._shaped(X, name, complex_array), name, complex_array)
-        centred, apart = self._centred(X)
-        if not apart.all():
-            raise ValueError(f"{name}{at(first(~apart))} has landmarks that all coincide; accepted "
+        P, sound = self._sound(X, name)
+        if not sound.all():
+            finite(X, name, complex_array)
+            raise ValueError(f"{name}{at(first(~sound))} has landmarks that all coincide; accepted "
                              "are those that have a shape, at least two of them apart")
-        return components_last(centred / rows.norm(centred))
+        return P
 
-    def contains(self, X):
-        """Which arrays are points of the space, booleans of shape `(...)`."""
-        X = self._shaped(X, "X", complex_array)
-        sound = np.isfinite(X).all(axis=-1)
-        return sound & self._centred(np.where(sound[..., None], X, 0))[1]
+    def _sound(self, X, name="X"):
+        X = self._shaped(X, name, complex_array)
+        X = np.where(np.isfinite(X).all(axis=-1, keepdims=True), X, 0)
+        X = by_blocks(self._preshape, (X,), (1,), np.empty(self.shape, complex), *self._block)
+        return X, X.any(axis=-1)
 
     def log_volume(self, v):
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`."""
@@ -706,11 +696,11 @@ class KendallPlanar(_Round):
         axes = np.block([[U.real, -U.imag], [U.imag, U.real]])
         return length[..., None]**2 * np.select([axis == 0, axis == half], [0, 4], 1), axes
 
-    def _centred(self, X):
-        """Landmarks about their mean, in units of their largest entry, and whether they differ."""
-        X, = components_first(X)
-        X = rows.centred(X)
-        return X, rows.norm(X) > OFF
+    def _preshape(self, X):
+        """Landmarks about their mean, of length 1; 0 where all of them coincide."""
+        X = rows.centred(*components_first(X))
+        size = rows.norm(X)
+        return rows.behind(np.where(size > OFF, X / np.where(size > OFF, size, 1), 0))
 
     def _inside(self, *arrays):
         """Unit vectors of dimension `landmarks - 1`, of centred landmarks of length 1."""

@@ -155,16 +155,17 @@ def vecd(S):
     pyRiemann's `upper` has the same numbers row by row: 1, 4, 5, 2, 6, 3, with the same √2 off the
     diagonal.
     """
-    return _vecd(S, "S")
+    return upper(symmetric(S, "S"))
 
 
-def _vecd(S, name):
+def symmetric(S, name):
+    """`S` as float64 symmetric matrices of which `vecd` makes coordinates; ValueError else."""
     S = _symmetric(S, name)
     if (bad := np.abs(S) > LARGEST).any():
         index = first(bad)
         raise ValueError(f"{name}{at(index)} is {S[index]:.6g}; accepted are entries up to "
                          f"{LARGEST:.6g}, whose coordinates have differences in float64")
-    return upper(S)
+    return S
 
 
 def upper(S):
@@ -217,46 +218,57 @@ def matrix_size(d):
     return k
 
 
-def is_symmetric(X):
-    """Which matrices `vecd` takes, booleans of shape `(...)`."""
-    X = array(X, "X")
-    return _is_symmetric(X) & (np.abs(real(X, "X")).max(axis=(-2, -1)) <= LARGEST)
+def where_spd(X):
+    """`X` as float64 SPD matrices, and which of them are such, shape `(...)`; no logarithm.
+
+    Each is asked by itself. A determinant that is large beside the trace tells at once; else a
+    matrix is decomposed, as for `logm`.
+    """
+    A, sound, eps = where_symmetric(X)
+    k, sound = A.shape[-1], np.array(sound)
+    with np.errstate(over="ignore"):  # of an infinite one nothing is sure
+        trace = np.einsum("...ii->...", A)
+    sure = (_least_eigenvalue(A, trace) > max(1e-10, 4 * k * eps) * trace) & (trace > 0)
+    if (unsure := sound & ~sure).any():
+        _, low, high = _spectral(np.log, A[unsure])
+        sound[unsure] = low > _floor(high, k, eps)
+    return A, sound
 
 
-def _is_symmetric(X):
-    """Which matrices `logm` takes for symmetric."""
-    A, eps = real(X, "X"), rounding(X)
-    _check_square(A, "X")
-    sound = np.isfinite(A).all(axis=(-2, -1))
-    A = np.where(sound[..., None, None], A, 0)
-    return sound & (_asymmetry(A) <= _tolerance(eps) * np.abs(A).max(axis=(-2, -1)))
+def where_logm(X):
+    """Logarithms of the matrices of `X` that `logm` takes for SPD, and which these are."""
+    A, sound, eps = where_symmetric(X)
+    L, low, high = _spectral(np.log, A)
+    return L, sound & (low > _floor(high, A.shape[-1], eps))
 
 
 def is_spd(X):
     """Which matrices `logm` takes for SPD, booleans of shape `(...)`."""
-    X = array(X, "X")
-    sound, eps = _is_symmetric(X), rounding(X)
-    A = np.where(sound[..., None, None], real(X, "X"), 0)
-    _, low, high = _spectral(np.log, _symmetrised(A))
-    return sound & (low > _floor(high, A.shape[-1], eps))
+    return where_logm(X)[1]
+
+
+def where_symmetric(A, name="X", unit=0.0):
+    """`A` as float64 symmetric matrices, which of them are sound, and their unit of rounding.
+
+    What is asymmetric is measured against the largest entry, or against `unit` where that is more.
+    """
+    A = array(A, name)
+    eps, A = rounding(A), real(A, name)
+    _check_square(A, name)
+    if _exactly_symmetric(A):
+        return A, np.ones(A.shape[:-2], bool), eps
+    bounded = np.isfinite(A).all(axis=(-2, -1), keepdims=True)
+    A = np.where(bounded, A, 0)
+    largest = np.maximum(np.abs(A).max(axis=(-2, -1)), unit)
+    sound = bounded[..., 0, 0] & (_asymmetry(A) <= _tolerance(eps) * largest)
+    return np.where(sound[..., None, None], _symmetrised(A), 0), sound, eps
 
 
 def positive_definite(X, name):
-    """`X` as float64 SPD matrices, for who does not need their logarithm; ValueError as of `logm`.
-
-    A determinant that is large beside the trace tells at once; else a matrix is decomposed, as
-    `is_spd` does, so that the two agree.
-    """
-    X = array(X, name)
-    A, eps = _symmetric(X, name), rounding(X)
-    k = A.shape[-1]
-    with np.errstate(over="ignore"):  # of an infinite one nothing is sure
-        trace = np.einsum("...ii->...", A)
-    unsure = ~((_least_eigenvalue(A, trace) > max(1e-10, 4 * k * eps) * trace) & (trace > 0))
-    if unsure.any():
-        low, high = np.ones(unsure.shape), np.ones(unsure.shape)
-        _, low[unsure], high[unsure] = _spectral(np.log, A[unsure])
-        _check_positive(low, high, k, name, eps)
+    """`X` as float64 SPD matrices, for callers that need no logarithm; ValueError as of `logm`."""
+    A, sound = where_spd(array(X, name))
+    if not sound.all():
+        _logm(X, name)  # says what is wrong with the first
     return A
 
 
@@ -748,25 +760,16 @@ def _compose(eigenvalues, V):
 
 
 def _symmetric(A, name, unit=0.0):
-    """`A` as a float64 batch of symmetric matrices; ValueError where it is none.
-
-    What is asymmetric is measured against the largest entry, or against `unit` where that is more.
-    """
-    A = array(A, name)
-    eps, A = rounding(A), real(A, name)
-    _check_square(A, name)
-    if _exactly_symmetric(A):
-        return A
-    finite(A, name)
-    asymmetry, largest = _asymmetry(A), np.maximum(np.abs(A).max(axis=(-2, -1)), unit)
-    if (bad := asymmetry > _tolerance(eps) * largest).any():
-        index = first(bad)
-        raise ValueError(
-            f"{name}{at(index)} is not symmetric: it differs from its transpose by "
-            f"{asymmetry[index]:.6g}; accepted are differences up to "
-            f"{_tolerance(eps) * largest[index]:.6g}. If that is rounding, ({name} + {name}ᵀ)/2 is "
-            "symmetric")
-    return _symmetrised(A)
+    """`A` as a float64 batch of symmetric matrices; ValueError where one is none."""
+    S, sound, eps = where_symmetric(A, name, unit)
+    if sound.all():
+        return S
+    A, index = finite(A, name), first(~sound)
+    asymmetry, largest = _asymmetry(A[index]), max(np.abs(A[index]).max(), unit)
+    raise ValueError(
+        f"{name}{at(index)} is not symmetric: it differs from its transpose by {asymmetry:.6g}; "
+        f"accepted are differences up to {_tolerance(eps) * largest:.6g}. If that is rounding, "
+        f"({name} + {name}ᵀ)/2 is symmetric")
 
 
 def _check_square(A, name):

@@ -280,10 +280,15 @@ OTHERS = [
 ]
 
 
+RECORDS = "fit", "query"  # in which what is masked or no number is a bad record
+
+
 @every_matrix
 def test_an_array_of_anything_else_is_refused_by_name(argument):
     call, name = MATRICES[argument]
     for bad, message in OTHERS:
+        if argument in RECORDS and (bad.dtype == object or np.ma.is_masked(bad)):
+            continue
         with pytest.raises(ValueError, match=f"^{name} {message}"):
             call(bad)
 
@@ -305,7 +310,7 @@ def test_a_list_of_arrays_is_refused_where_one_is_masked_or_of_another_precision
     rows = [SOUND[0].tolist(), [array("f", row) for row in SOUND[1]]]
     buffer = [SOUND[0].tolist(), memoryview(SOUND[1].astype(np.float32))]
     foreign = [SOUND[0].tolist(), Foreign()]
-    for several in (masked, deque(masked)):
+    for several in (masked, deque(masked)) if argument not in RECORDS else ():
         with pytest.raises(ValueError, match=f"^{name} is an array with masked entries"):
             call(several)
     for several in (mixed, mixed[::-1], deque(mixed), halves, scalars, rows, buffer, foreign):

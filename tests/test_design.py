@@ -18,6 +18,7 @@ ORDER = [
     "_components",
     "_functions",
     "spd",
+    "_descent",
     "calibration",
     "accounting",
     "descriptors",

@@ -17,7 +17,7 @@ import pytest
 from conftest import mostly_slow
 from scipy.optimize import minimize
 
-from spdlib import spaces
+from spdlib import _descent
 from spdlib._functions import cosine, sinc
 from spdlib._parallel import by_blocks
 from spdlib.spaces import (
@@ -863,7 +863,7 @@ def test_no_data_sets_have_no_means_and_one_record_is_its_own(name):
 
 
 def test_a_mean_that_is_not_reached_is_none(monkeypatch):
-    monkeypatch.setattr(spaces, "STEPS", 9)
+    monkeypatch.setattr(_descent, "STEPS", 9)
     with pytest.raises(ValueError, match="the descent .* after 9 steps; accepted is 1e-300"):
         AFFINE.mean(np.eye(2), np.vander([0.1, 2], 3), 1e-300)
 

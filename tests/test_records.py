@@ -1,0 +1,406 @@
+"""The one way of records up: what a record contributes depends on that record alone, to the last
+bit, in every space, by every way in, in every layout, beside every neighbour.
+"""
+
+import itertools
+import math
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from conftest import mostly_slow
+
+from spdlib import PrivateClassMeans, PrivateFrechetMean, PrivateGeodesicRegression
+from spdlib.class_means import ClassSums
+from spdlib.clipping import clip_to_ball, finest_grid, public_center, seen_from
+from spdlib.curve_densities import CurveQuery
+from spdlib.frechet import FrechetMean, RunningMean
+from spdlib.release import private_clipped_count
+from spdlib.spaces import (
+    AffineInvariant,
+    Euclidean,
+    KendallPlanar,
+    LogEuclidean,
+    Sphere,
+    TangentSpace,
+)
+
+N = 23  # hard records
+
+
+def directions(rng, d):
+    """Unit vectors at the cut locus of their first, ordinary ones, and some of borderline length.
+
+    Record 0 is the centre.
+    """
+    X = rng.standard_normal((N, d + 1))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    center = X[0].copy()
+    close = 10.0 ** rng.uniform(-18, -12, (12, 1))
+    X[1:13] = -center + close * rng.standard_normal((12, d + 1))
+    X[1:13] *= 1 + rng.uniform(-5e-7, 5e-7, (12, 1))
+    X[13:16] *= math.sqrt(1 + 2e-6) * (1 + 4e-16 * rng.uniform(-1, 1, (3, 1)))
+    return X
+
+
+def shapes(rng, m):
+    """Landmarks at the cut locus of the first, ordinary ones, minute, huge and coincident ones."""
+    X = rng.standard_normal((N, m)) + 1j * rng.standard_normal((N, m))
+    center = X[0] - X[0].mean()
+    center /= np.linalg.norm(center)
+    far = X[1:13] - X[1:13].mean(axis=1, keepdims=True)
+    far -= (far @ center.conj())[:, None] * center
+    X[1:13] = far + 1e-17 * 10.0 ** rng.uniform(-1, 1, (12, 1)) * center
+    X[13] *= 1e-307
+    X[14] *= 1e300
+    X[15:17] = 1 + 1e-6 * X[15:17]
+    return X
+
+
+def matrices(rng, k):
+    """SPD matrices of all conditions, some borderline ones among them."""
+    Q = np.linalg.qr(rng.standard_normal((N, k, k)))[0]
+    X = (Q * 10 ** rng.uniform(-3, 3, (N, 1, k))) @ Q.swapaxes(1, 2)
+    X = X / 2 + X.swapaxes(1, 2) / 2
+    X[0] = X[0] + np.eye(k)
+    X[1] = np.ones((k, k)) + 1e-15 * np.diag(np.arange(k) + 1)
+    X[2] = np.eye(k) + (k - 1) * np.finfo(float).eps * np.ones((k, k))
+    X[3] *= 1e-310
+    X[4] = 1e306 * np.eye(k)
+    X[5] = 5e-324 * np.eye(k)
+    X[6, 0, -1] *= 1 + 1e-10  # of borderline symmetry
+    X[7] = np.diag(10.0 ** np.linspace(-160, 120, k))
+    X[8] = np.ones((k, k)) + k * np.finfo(float).eps * np.eye(k)
+    X[9] = -X[9]
+    return X
+
+
+def charted(space, X):
+    """The space and its chart at the first record."""
+    return space, TangentSpace(space, X[0])
+
+
+CURVED = {f"S{d}": (Sphere(d), directions, d) for d in (1, 2, 5, 40)}
+CURVED |= {f"shapes of {m}": (KendallPlanar(m), shapes, m) for m in (3, 5, 40)}
+CURVED |= {f"affine-invariant {k}": (AffineInvariant(k), matrices, k) for k in (1, 2, 3, 5)}
+DATA = {name: make(np.random.default_rng(0), size)
+        for name, (_, make, size) in CURVED.items()}
+SPACES = {name: (space, DATA[name]) for name, (space, _, _) in CURVED.items()}
+SPACES |= {f"chart of {name}": (TangentSpace(space, X[0]), X)
+           for name, (space, X) in SPACES.items()}
+for _k in (1, 2, 3, 5, 9, 30):
+    SPACES[f"log-Euclidean {_k}"] = LogEuclidean(_k), matrices(np.random.default_rng(_k), _k)
+for _k in (1, 2, 5):
+    SPACES[f"Euclidean {_k}"] = Euclidean(_k), matrices(np.random.default_rng(_k), _k)
+FLAT = {name: entry for name, entry in SPACES.items() if entry[0].flat}
+FAST = ("S2", "chart of S5", "chart of shapes of 40", "log-Euclidean 3", "chart of affine-"
+        "invariant 2")
+
+
+def every(spaces):
+    return pytest.mark.parametrize("name", mostly_slow(list(spaces), *FAST))
+
+
+def layouts(X, folder):
+    """The same numbers in memory in other ways."""
+    last = X.ndim - 1
+    yield "C", X.copy()
+    yield "Fortran", np.asfortranarray(X)
+    yield "transposed", np.ascontiguousarray(X.T).T
+    yield "moved axis", np.moveaxis(np.ascontiguousarray(np.moveaxis(X, 0, -1)), -1, 0)
+    yield "strided", np.repeat(np.repeat(X, 3, axis=0), 2, axis=last)[::3, ..., ::2]
+    yield "columns of a wider one", np.pad(X, [(0, 0), *last * [(1, 2)]])[
+        (slice(None), *last * (slice(1, -2),))]
+    yield "reversed records", X[::-1].copy()[::-1]
+    yield "reversed components", X[..., ::-1].copy()[..., ::-1]
+    fixed = X.copy(order="F")
+    fixed.flags.writeable = False
+    yield "read-only", fixed
+    stored = np.lib.format.open_memmap(folder / "X.npy", "w+", X.dtype, X.shape, True)
+    stored[...] = X
+    yield "memory-mapped", stored
+    yield "objects", X.astype(object)
+    yield "a list of records", list(np.asfortranarray(X))
+    yield "nested lists", X.tolist()
+    yield "no mask", np.ma.masked_array(X, False)
+    yield "of the other byte order", X.astype(X.dtype.newbyteorder())
+    apart = np.ndarray(X.shape, X.dtype, bytearray(X.nbytes + 3), offset=3)
+    apart[...] = X
+    yield "unaligned", apart
+
+
+def replaced(X, i, by):
+    """The records, of which one is another now."""
+    X = np.ma.masked_array(X.copy(), np.zeros(X.shape, bool)) if by == "masked" else X.copy()
+    X[i] = {"masked": np.ma.masked, "NaN": math.nan, "inf": math.inf, "-inf": -math.inf, "zero": 0,
+            "too long": 2 * X[0], "denormal": 5e-324, "asymmetric": np.arange(X[0].size).reshape(
+                X[0].shape), "another": X[-1]}[by]
+    return X
+
+
+OTHERS = ("NaN", "inf", "-inf", "zero", "too long", "denormal", "masked", "asymmetric", "another")
+
+
+def alone(space, X, center=None):
+    """The step to each record, computed with nothing beside it, and whether it is a point."""
+    center = public_center(X[0] if center is None else center, space)
+    found = [seen_from(center, X[i:i + 1], space, "center") for i in range(len(X))]
+    return np.concatenate([steps for steps, _ in found]), np.array([sound[0] for _, sound in found])
+
+
+def sums(space, X, center, radius=1.0, weights=None):
+    """The exact sum of the clipped steps, each of which is found alone, as fractions."""
+    each = np.ones(len(X)) if weights is None else weights
+    grid = finest_grid(radius, len(X))
+    steps = [clip_to_ball(step[None], radius, grid, np.array([[weight]]))[0]
+             for step, weight in zip(alone(space, X, center)[0], each, strict=True)]
+    return [sum(map(Fraction, column)) for column in np.array(steps).T.tolist()]
+
+
+def bits(A):
+    return np.ascontiguousarray(A).tobytes()
+
+
+def as_fractions(total):
+    return [Fraction(entry) for entry in total.tolist()]
+
+
+@every(SPACES)
+def test_a_step_has_the_same_bits_alone_in_any_batch_and_in_any_layout(name, tmp_path):
+    space, X = SPACES[name]
+    expected, sound = alone(space, X)
+    center = public_center(X[0], space)
+    assert not expected[~sound].any() and np.isfinite(expected).all()
+    for layout, Y in layouts(X, tmp_path):
+        query = FrechetMean(Y, X[0], 1.0, space, "center")
+        assert bits(query._bare_steps()) == bits(expected), layout
+    rng = np.random.default_rng(0)
+    for m in (1, 2, 3, 7, 16):
+        some = rng.permutation(N)[:m]
+        steps, here = seen_from(center, X[some], space, "center")
+        assert bits(steps) == bits(expected[some]) and np.array_equal(here, sound[some])
+    many = rng.integers(N, size=3000)  # more than a block
+    assert bits(seen_from(center, X[many], space, "center")[0]) == bits(expected[many])
+
+
+@every(SPACES)
+@pytest.mark.parametrize("by", mostly_slow(OTHERS, "NaN", "masked"))
+def test_no_record_moves_a_bit_of_the_step_to_another(name, by, tmp_path):
+    space, X = SPACES[name]
+    expected = alone(space, X)[0]
+    for i in (0, 5, N - 2):
+        Y = replaced(X, i, by)
+        others = np.arange(N) != i
+        kept = layouts(Y, tmp_path) if by != "masked" else [("masked", Y), ("F", Y.copy("F"))]
+        for layout, Z in kept:
+            steps = FrechetMean(Z, X[0], 1.0, space, "center")._bare_steps()
+            assert bits(steps[others]) == bits(expected[others]), layout
+    only = np.full_like(X[:4], np.nan)  # no point but one
+    only[2] = X[3]
+    steps, _ = seen_from(public_center(X[0], space), only, space, "center")
+    assert bits(steps[2]) == bits(expected[3])
+
+
+@every(FLAT)
+def test_every_way_in_adds_up_the_steps_that_records_have_alone(name, tmp_path):
+    space, X = FLAT[name]
+    center, sound = X[0], alone(space, X)[1]
+    bad = replaced(X, 4, "NaN")
+    labels, weights = np.arange(N) % 2, 2.0 ** -(np.arange(N) % 3)
+    of_all, weighted = sums(space, bad, center), sums(space, bad, center, weights=weights)
+    by_class = [total for label in (0, 1) for total in sums(
+        space, np.where((labels == label).reshape(-1, *(X.ndim - 1) * (1,)), bad, np.nan), center)]
+    outside = sum(map(bool, (np.linalg.norm(alone(space, bad)[0], axis=1) > 1)))
+    for layout, Y in layouts(bad, tmp_path):
+        about = center, 1.0, space, "center"
+        assert as_fractions(FrechetMean(Y, *about).total()) == of_all, layout
+        assert as_fractions(FrechetMean(Y, *about, weights).total()) == weighted, layout
+        running, one_by_one = (RunningMean(N, *about) for _ in range(2))
+        for batch in (Y[:1], Y[1:9], Y[9:]):
+            running.add(batch)
+        for i in range(N):
+            one_by_one.add(Y[i:i + 1])
+        assert as_fractions(running.total()) == as_fractions(one_by_one.total()) == of_all, layout
+        classes = ClassSums(Y, labels, [0, 1], center, 1.0, space, "center").total()
+        assert as_fractions(classes[:2 * space.dim]) == by_class, layout
+        assert private_clipped_count(Y, center, 1.0, 1e3, space=space, on_invalid="center",
+                                     rng=0) == outside, layout
+    assert not sound.all() or outside > 0
+
+
+@every(SPACES)
+def test_a_regression_sees_the_steps_that_records_have_alone(name, tmp_path):
+    space, X = SPACES[name]
+    bad, x = replaced(X, 4, "NaN"), np.linspace(0, 1, N)
+    expected, sound = alone(space, bad)
+    sound[7] = False  # whose x is none
+    expected[7] = 0
+    for layout, Y in layouts(bad, tmp_path):
+        for _, t in layouts(np.where(np.arange(N) == 7, np.inf, x)[:, None], tmp_path):
+            t = [row[0] for row in t] if isinstance(t, list) else t[:, 0]
+            query = CurveQuery(t, Y, X[0], 0.1, 0.1, space, (0, 1), "center")
+            assert bits(query.steps) == bits(expected), layout
+            assert bits(query.times) == bits(np.where(sound, x - 0.5, 0)), layout
+            if layout != "C":
+                break
+
+
+@every(FLAT)
+def test_chunks_of_any_layout_add_up_to_the_same_sum(name, tmp_path):
+    da = pytest.importorskip("dask.array", reason="dask is not installed")
+    dask = pytest.importorskip("dask")
+    space, X = FLAT[name]
+    expected = sums(space, replaced(X, 4, "NaN"), X[0])
+    masked = replaced(X, 4, "masked")
+    kinds = [Y for layout, Y in layouts(replaced(X, 4, "NaN"), tmp_path)
+             if layout in ("C", "Fortran", "reversed components", "memory-mapped")]
+    with dask.config.set(scheduler="threads"), np.errstate(all="raise"):
+        for Y, m in itertools.product([*kinds, masked, masked.copy("F")], (1, 7, N)):
+            chunks = da.from_array(Y, chunks=(m, *X.shape[1:]), asarray=False)
+            query = FrechetMean(chunks, X[0], 1.0, space, "center")
+            assert as_fractions(query.total()) == expected
+
+
+def releases(space, X, Y, rng):
+    """What all estimators release of records, at one seed."""
+    about = {"center": X[0], "on_invalid": "center", "space": space}
+    yield PrivateFrechetMean(1.0, 1e-6, 0.5, **about).fit(Y, rng=rng).mean_
+    if not space.flat:
+        about["space"] = space
+        yield PrivateFrechetMean(1.0, 1e-6, 0.5, statistic="tangent", **about).fit(Y, rng=rng).mean_
+        return
+    yield PrivateFrechetMean(1.0, 1e-6, 0.5, **about).fit(
+        Y, sample_weight=np.arange(N) + 1.0, rng=rng).mean_
+    running = PrivateFrechetMean(1.0, 1e-6, 0.5, n=N, **about)
+    yield running.partial_fit(Y[:3]).partial_fit(Y[3:]).release(rng=rng).mean_
+    yield PrivateClassMeans(1.0, 1e-6, 0.5, [0, 1], **about).fit(
+        Y, [0, 1] * 11 + [None], rng=rng).means_
+
+
+@every(SPACES)
+def test_the_state_of_errors_and_the_layout_of_the_caller_change_no_release(name, tmp_path):
+    space, X = SPACES[name]
+    if name in ("S1", "shapes of 40", "chart of shapes of 40"):
+        X = X[:, :]
+    bad = replaced(X, 4, "NaN")
+    expected = [bits(release) for release in releases(space, X, bad, 0)]
+    raised = []
+    with np.errstate(all="call", call=lambda *told: raised.append(told)), \
+            warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for layout, Y in layouts(bad, tmp_path):
+            assert [bits(release) for release in releases(space, X, Y, 0)] == expected, layout
+    assert not raised
+    with np.errstate(all="raise"):
+        assert [bits(release) for release in releases(space, X, bad, 0)] == expected
+        curve = PrivateGeodesicRegression(1.0, 1e-6, 0.1, 0.1, X[0], clip=0.5, space=space,
+                                          on_invalid="center")
+        curve.fit(np.linspace(0, 1, N), bad, rng=0)
+
+
+def test_a_record_that_is_none_is_named_where_it_is_not_replaced():
+    X = np.tile(np.eye(2), (5, 1, 1))
+    for by, words in [("NaN", r"X\[3, 0, 0\] is nan"), ("zero", r"X\[3\] is not positive definite"),
+                      ("masked", r"X\[3, 0, 0\] is nan"),
+                      ("asymmetric", r"X\[3\] is not symmetric")]:
+        with pytest.raises(ValueError, match=words):
+            PrivateFrechetMean(1.0, 1e-6, 1.0).fit(replaced(X, 3, by))
+
+
+@pytest.mark.parametrize("entry", [None, "1.0", "a", True, 1j, [1.0], object, 10**400,
+                                   np.ma.masked], ids=lambda entry: str(entry)[:8])
+def test_an_object_that_is_no_number_makes_a_bad_record_and_turns_no_other(entry):
+    X = np.tile(np.diag([1.0, 2.0]), (5, 1, 1))
+    Y = X.astype(object)
+    Y[3, 0, 1] = entry
+    steps, sound = seen_from(np.eye(2), FrechetMean(Y, None, 1.0)._X, LogEuclidean(2), "center")
+    assert sound.tolist() == [True, True, True, False, True] and not steps[3].any()
+    assert bits(steps[:3]) == bits(seen_from(np.eye(2), X[:3], LogEuclidean(2))[0])
+    listed = Y.tolist()
+    if not isinstance(entry, (str, bool, complex, list)):  # which make other shapes or types
+        query = FrechetMean(listed, None, 1.0, on_invalid="center")
+        assert bits(query._bare_steps()) == bits(steps)
+
+
+# what an attack found in a state before this one
+
+def at_the_cut_locus(d, layout):
+    """The centre and 200 steps' worth of records near its antipode, the first the centre or NaN.
+
+    They are those whose step another order of addition turns round.
+    """
+    rng = np.random.default_rng(0)
+    center = rng.standard_normal(d + 1)
+    center /= np.linalg.norm(center)
+    X = -center + 1e-16 * 10.0 ** rng.uniform(-2, 3, (2000, 1)) * rng.standard_normal((2000, d + 1))
+    X *= 1 + rng.uniform(-5e-7, 5e-7, (2000, 1))
+    X[0] = center
+    return center, [layout(X), layout(replaced(X, 0, "NaN"))]
+
+
+LAYOUTS = {"C": np.ascontiguousarray, "Fortran": np.asfortranarray,
+           "moved axis": lambda X: np.moveaxis(np.moveaxis(X, 0, -1).copy(), -1, 0),
+           "columns": lambda X: np.pad(X, [(0, 0), (2, 3)])[:, 2:-3]}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("d", [2, 3, 6])
+def test_a_bad_record_on_a_sphere_leaves_the_mean_where_the_centre_does(d, layout):
+    center, studies = at_the_cut_locus(d, LAYOUTS[layout])
+    chart = TangentSpace(Sphere(d), center)
+    first, second = (FrechetMean(X, chart.origin, 3.0, chart, "center") for X in studies)
+    assert bits(first.step) == bits(second.step)
+    counts = [private_clipped_count(X, chart.origin, 3.0, 1e3, space=chart, on_invalid="center",
+                                    rng=0) for X in studies]
+    assert counts[0] == counts[1]
+    means = [PrivateClassMeans(1.0, 1e-6, 3.0, [0, 1], chart.origin, on_invalid="center",
+                               space=chart).fit(X, [0] * len(X), rng=0).means_ for X in studies]
+    assert bits(means[0]) == bits(means[1])
+
+
+def test_a_shape_that_is_the_only_one_in_its_batch_has_the_step_that_it_has_beside_another():
+    m, n, rng = 40, 4000, np.random.default_rng(2)
+    space = KendallPlanar(m)
+    center = space.points(rng.standard_normal(m) + 1j * rng.standard_normal(m))
+    X = rng.standard_normal((n, m)) + 1j * rng.standard_normal((n, m))
+    X -= X.mean(axis=1, keepdims=True)
+    X -= (X @ center.conj())[:, None] * center
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X += center * 1e-17 * 10.0 ** rng.uniform(-1, 1, (n, 1))
+    chart = TangentSpace(space, center)
+    together = seen_from(center, X, chart)[0]
+    for j in range(0, n, 20):
+        lone = np.stack([X[j], np.full(m, np.nan)])
+        assert bits(seen_from(center, lone, chart, "center")[0][0]) == bits(together[j])
+        assert bits(chart.log(center, X[j])) == bits(together[j])
+    one, each = (RunningMean(n, center, 1.5, chart) for _ in range(2))
+    one.add(X)
+    for j in range(0, n, 7):
+        each.add(X[j:j + 7])
+    assert bits(one.total()) == bits(each.total())
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_record_of_borderline_length_is_none_or_one_whatever_its_layout(order):
+    rng, d = np.random.default_rng(0), 5
+    X = rng.standard_normal((4000, d + 1))
+    X *= math.sqrt(1 + 2e-6) / np.linalg.norm(X, axis=1, keepdims=True)
+    sound = Sphere(d).contains(X)
+    assert 0 < sound.sum() < len(X)
+    assert np.array_equal(Sphere(d).contains(np.array(X, order=order)), sound)
+    center = np.eye(d + 1)[0]
+    fit = PrivateFrechetMean(1.0, 1e-6, 1.0, center, on_invalid="center", space=Sphere(d),
+                             statistic="tangent").fit
+    fit(np.array(X, order=order), rng=0)
+
+
+@pytest.mark.parametrize("record", [
+    np.diag([1e-310, 1e-310]), [[5e-324, 0], [0, 5e-324]], [[1, 1e-320], [2e-320, 1]],
+    np.full((2, 2), np.nan), [[1, 1e-200], [1e-200, 1]], np.diag([1e300, 1e300])],
+    ids=lambda record: str(np.ravel(record)[0]) + str(np.ravel(record)[1]))
+def test_no_state_of_errors_of_the_caller_ends_a_fit(record):
+    X = np.tile(np.eye(2), (30, 1, 1))
+    X[0] = record
+    with np.errstate(all="raise"):
+        PrivateFrechetMean(1.0, 1e-6, 1.0, on_invalid="center").fit(X)
