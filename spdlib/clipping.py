@@ -27,6 +27,7 @@ def finest_grid(reach, n):
     return 2.0 ** (math.frexp(reach)[1] + math.frexp(n)[1] - 53)
 
 
+@np.errstate(all="ignore")  # what is too large, or NaN, is looked at below
 def clip_to_ball(y, radius, grid=None, weights=1.0):
     """Coordinates `y`, shape `(n, d)`, each record moved radially into the ball about 0.
 
@@ -42,10 +43,9 @@ def clip_to_ball(y, radius, grid=None, weights=1.0):
     n, d = y.shape
     grid = finest_grid(radius * np.max(weights), n) if grid is None else grid
     limit = radius * (1 - (d + 8) * EPS)  # by more than the rounding of norms and quotients
-    with np.errstate(all="ignore"):  # what is too large, or NaN, is looked at below
-        cut = np.divide(y, grid, order="C")
-        norm = np.sqrt(np.einsum("ij,ij->i", cut, cut))  # below 1 it may underflow: entries get 0
-        cut *= np.minimum(limit / grid / norm, 1)[:, None]
+    cut = np.divide(y, grid, order="C")
+    norm = np.sqrt(np.einsum("ij,ij->i", cut, cut))  # below 1 it may underflow: entries get 0
+    cut *= np.minimum(limit / grid / norm, 1)[:, None]
     odd = ~np.isfinite(norm)
     if odd.any():
         if not np.isfinite(y[odd]).all():

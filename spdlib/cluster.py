@@ -68,6 +68,7 @@ def _empty(sum):
     return ClippedSum(sum.space, sum.center, sum.radius, sum.n, sum.on_invalid, sum.grid)
 
 
+@np.errstate(all="ignore")  # a task runs in a state of its own
 def _part(empty, X, dtype, start, stop, weights):
     """The sum of one chunk, or its error: of one that is raised a worker tells its log."""
     try:

@@ -410,7 +410,7 @@ class AffineInvariant(_Matrices, _Curved):
     def __init__(self, k):
         super().__init__(k)
         self.curvature = (-0.5, 0.0) if self.k > 1 else (0.0, 0.0)
-        self._block = blocks(k) if k < DIVIDES else (math.inf, 1)  # large ones have their own
+        self._block = blocks(k) if k < DIVIDES else (2**60, 1)  # large ones have their own
 
     def points(self, X, name="X"):
         """`X` as float64 SPD matrices; ValueError where one is none."""

@@ -390,11 +390,12 @@ def inverse_triangular(L):
 
 def relative_log(M, X):
     """Logarithms of L⁻¹X L⁻ᵀ with M = L Lᵀ, for SPD matrices as `positive_definite` has them."""
-    S, low, high = function_of(np.log, _seen_from(M, X))
-    beyond = ~(low > np.maximum(WIDE * high, FAINT))
-    if beyond.any():
-        M, X = (np.broadcast_to(A, S.shape)[beyond] for A in (M, X))
-        S[beyond] = _log_of_far(M, X)
+    with _calm_blas(M.shape[-1]):
+        S, low, high = function_of(np.log, _seen_from(M, X))
+        beyond = ~(low > np.maximum(WIDE * high, FAINT))
+        if beyond.any():
+            M, X = (np.broadcast_to(A, S.shape)[beyond] for A in (M, X))
+            S[beyond] = _log_of_far(M, X)
     return S
 
 

@@ -262,6 +262,19 @@ def test_chunks_of_any_layout_add_up_to_the_same_sum(name, tmp_path):
             assert as_fractions(query.total()) == expected
 
 
+@every({name: entry for name, entry in SPACES.items() if "chart" not in name})
+def test_a_distance_has_the_same_bits_alone_in_any_batch_and_in_any_layout(name, tmp_path):
+    space, X = SPACES[name]
+    X = X[space.contains(X)]
+    expected = np.concatenate([space.dist(X[0], X[i:i + 1]) for i in range(len(X))])
+    for layout, Y in layouts(X, tmp_path):
+        if layout not in ("objects", "a list of records", "nested lists"):
+            assert bits(space.dist(X[0], Y)) == bits(expected), layout
+    for m in (1, 2, 3, 7):
+        some = np.random.default_rng(m).permutation(len(X))[:m]
+        assert bits(space.dist(X[0], X[some])) == bits(expected[some])
+
+
 def releases(space, X, Y, rng):
     """What all estimators release of records, at one seed."""
     about = {"center": X[0], "on_invalid": "center", "space": space}

@@ -1026,6 +1026,13 @@ def test_a_step_within_reach_leads_to_a_point(k):
         np.testing.assert_allclose(part / length(part), v / size)
 
 
+@pytest.mark.parametrize("k", [25, 26, 30])
+def test_steps_to_large_matrices_lead_there(k):
+    space, X = AffineInvariant(k), random_spd(4, k, 0.5, 0)
+    assert np.abs(space.exp(X[0], space.log(X[0], X)) - X).max() < 1e-12
+    assert np.abs(space.exp(X[0], np.zeros(space.dim)) - X[0]).max() < 1e-13
+
+
 def test_the_chart_of_affine_invariant_matrices_at_the_identity_is_log_euclidean():
     X, Y = random_spd(9, 3, 1.0, rng=0), random_spd(9, 3, 1.0, rng=1)
     chart, space = TangentSpace(AffineInvariant(3), np.eye(3)), LogEuclidean(3)
