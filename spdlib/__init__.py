@@ -33,7 +33,7 @@ from .spd import (
                   vecd,
 )
 
-__version__ = "0.6.0"
+__version__ = "0.7.0"
 
 __all__ = ["AffineInvariant", "BudgetAccountant", "DiscreteGaussian", "Euclidean", "FrechetMean",
            "GeodesicRegression", "KNormGradient", "KendallPlanar", "L2Mechanism", "LogEuclidean",
