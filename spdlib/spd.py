@@ -238,8 +238,8 @@ def where_spd(X):
 def where_logm(X):
     """Logarithms of the matrices of `X` that `logm` takes for SPD, and which these are."""
     A, sound, eps = where_symmetric(X)
-    L, low, high = _spectral(np.log, A)
-    return L, sound & (low > _floor(high, A.shape[-1], eps))
+    logs, low, high = _spectral(np.log, A)
+    return logs, sound & (low > _floor(high, A.shape[-1], eps))
 
 
 def is_spd(X):
