@@ -18,8 +18,10 @@ from spdlib import (
     PrivateFrechetMean,
     PrivateGeodesicRegression,
     Sphere,
+    TangentGaussian,
 )
 from spdlib.accounting import BudgetAccountant
+from spdlib.frechet import FrechetMean
 from spdlib.release import private_clipped_count
 from spdlib.spaces import AffineInvariant, Euclidean, LogEuclidean, TangentSpace
 
@@ -206,3 +208,37 @@ HELD = "of balls all of whose points float64 holds"
 ])
 def test_a_ball_that_float64_does_not_hold_is_refused_by_public_parameters(case, words):
     assert re.search(words, outcome(case))
+
+
+WILD = np.stack([np.diag([x, x]) for x in (1e-310, 1e-300, 1.0, 1e300, math.inf, math.nan)])
+SMALL = {"on_invalid": "center", "center": np.eye(2)}
+ENTRIES = {
+    "fit": lambda: PrivateFrechetMean(1.0, 1e-6, 1e3, **SMALL).fit(WILD, rng=0).mean_,
+    "fit on a curved space": lambda: PrivateFrechetMean(
+        1.0, 0, 1.0, mechanism="laplace", space=AffineInvariant(2), **SMALL).fit(WILD, rng=0).mean_,
+    "batches": lambda: PrivateFrechetMean(1.0, 1e-6, 1e3, n=9, space=Euclidean(2), **SMALL)
+    .partial_fit(WILD).release(rng=0).mean_,
+    "classes": lambda: PrivateClassMeans(1.0, 1e-6, 1e3, [0, 1], **SMALL)
+    .fit(WILD, [0, 1, 0, 1, 0, None], rng=0).means_,
+    "count": lambda: private_clipped_count(WILD, radius=1.0, epsilon=1.0, rng=0, **SMALL),
+    "curve": lambda: PrivateGeodesicRegression(1.0, 1e-6, 1.0, 1.0, space=LogEuclidean(2), **SMALL)
+    .fit([0, 1, 2, math.inf, math.nan, -1e300], WILD, rng=0).point_,
+    "answer": lambda: TangentGaussian(9.0, 1.0, 1e-6).answer(
+        FrechetMean(WILD, np.eye(2), 1.0, on_invalid="center"), 0),
+    "a draw": lambda: TangentGaussian(9.0, 1.0, 1e-6).prepared(
+        FrechetMean(WILD, np.eye(2), 1.0, on_invalid="center"))(0),
+    "perturb": lambda: TangentGaussian(1e300, 1.0, 1e-6).perturb([1e308, 5e-324], 0),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_callers_treatment_of_floating_point_errors_changes_nothing(name):
+    def called(*_):
+        raise AssertionError("a caller's function was told of an error")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        expected = ENTRIES[name]()
+        for how in {"all": "raise"}, {"all": "warn"}, {"all": "call", "call": called}:
+            with np.errstate(**how):
+                np.testing.assert_array_equal(ENTRIES[name](), expected)
