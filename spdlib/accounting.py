@@ -145,13 +145,15 @@ def compose(mechanisms, d):
     mus, curves = [], []
     for i, (mechanism, dimension) in enumerate(zip(mechanisms, dimensions, strict=True)):
         integer(dimension, "d", 1, 5050)
+        law = getattr(mechanism, "law", None)
         if hasattr(mechanism, "mu"):
             mus.append(mechanism.mu)
-        elif getattr(mechanism, "law", None) == "pure":
+        elif law == "pure":
             curves.append((mechanism.loss, functools.partial(pure_delta, mechanism.loss)))
         elif callable(getattr(mechanism, "delta", None)):
             curve = functools.partial(mechanism.delta, d=dimension)
-            curves.append(((repr(mechanism), dimension), curve))
+            same = mechanism.loss if law == "l2" else id(mechanism)  # noise that has one law
+            curves.append(((law, same, dimension), curve))
         else:
             raise ValueError(f"mechanisms[{i}] is {mechanism!r}; accepted are mechanisms, such as "
                              "the mechanism_ of an estimator")
@@ -272,9 +274,9 @@ class BudgetAccountant:
     """One account for all that is released about the same people, at most (ε, δ) together.
 
     It is an argument of `fit` or `release`: what is to be spent is written down before a record is
-    looked at, or refused, and then nothing was spent. A release that fails on a bad record before
-    its noise is drawn gives back what it had reserved; what ends otherwise, in the middle, is kept
-    as spent. Threads may share the account.
+    looked at, or refused, and then nothing was spent. What ends before noise is drawn, however it
+    ends, gives back what it had reserved; once noise is drawn nothing is given back. Threads may
+    share the account.
 
     Whatever is done, one account never becomes two. A copy, a pickle and what a process has by
     `fork` refuse to spend and to tell; the account moves only in the open, by `hand_over` and
@@ -340,9 +342,9 @@ class BudgetAccountant:
         group : str or int, optional
             Label of the people whom the answer is about; by default all.
         refund : bool
-            Whether a ValueError in the context gives it back: with `answer` of the mechanisms of
-            this package, which raise none once noise is drawn, if a generator of your own does not.
-            Not with `release` and `perturb`.
+            Whether an exception in the context, any one, gives it back: for what comes before noise
+            is drawn, such as `draw = mechanism.prepared(query)`. The draw itself, `draw(rng)`, then
+            comes after the context. By default nothing is given back, and noise may be drawn in it.
 
         Raises
         ------
@@ -350,19 +352,20 @@ class BudgetAccountant:
             Where the budget does not hold the release; where the account is closed.
         """
         spent = Spent(Cost.of(mechanism, d), group_label(group))
-        with self._held():
-            if not self._fits(spent):
-                raise ValueError(
-                    f"{'' if group is None else f'group {group!r}: '}mechanism is {mechanism!r}; "
-                    f"accepted are releases that ({self.epsilon}, {self.delta}) holds, of which "
-                    f"epsilon {self._total(spent.group):.6g} is spent")
-            self._spent.append(spent)
         try:
+            with self._held():
+                if not self._fits(spent):
+                    who = "" if group is None else f"group {spent.group!r}: "
+                    raise ValueError(
+                        f"{who}mechanism is {mechanism!r}; accepted are releases that "
+                        f"({self.epsilon}, {self.delta}) holds, of which epsilon "
+                        f"{self._total(spent.group):.6g} is spent")
+                self._spent.append(spent)
             yield
-        except ValueError:
+        except BaseException:  # an interrupt is no reason to keep what was not used
             if refund:
-                with self._lock:
-                    self._spent.remove(spent)
+                with self._lock:  # this entry, if it is there, and no other of the same cost
+                    self._spent[:] = [each for each in self._spent if each is not spent]
             raise
 
     def total(self):
@@ -498,9 +501,10 @@ class BudgetAccountant:
 
 
 def spending(accountant, mechanism, d, group=None):
-    """The context in which an estimator asks for an answer; without an account it does nothing.
+    """The context in which an estimator does all that comes before it draws.
 
-    ValueError for an account or a label that is none.
+    What fails there is given back; without an account it does nothing. ValueError for an account or
+    a label that is none.
     """
     group = group_label(group)
     if accountant is None:
@@ -515,8 +519,10 @@ _TAKEN, _TAKING = set(), threading.Lock()  # tokens of documents, in this proces
 
 def group_label(group):
     """A label of a group as a str, an int or None."""
-    if group is None or writable(group):
-        return group if group is None else str(group)
+    if group is None:
+        return None
+    if writable(group):
+        return str.__str__(group)  # an Enum's own str is another text
     whole = isinstance(group, numbers.Integral) and not isinstance(group, (bool, np.bool_))
     if whole and abs(int(group)) < 2**63:
         return int(group)
@@ -526,7 +532,8 @@ def group_label(group):
 
 def writable(text):
     """Whether it is a str that UTF-8 can write: one without half of a surrogate pair."""
-    return isinstance(text, str) and not any("\ud800" <= letter <= "\udfff" for letter in text)
+    return isinstance(text, str) and not any(
+        "\ud800" <= letter <= "\udfff" for letter in str.__str__(text))
 
 
 def json_of(text):

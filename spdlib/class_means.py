@@ -203,6 +203,7 @@ class PrivateClassMeans(Estimator):
         self.center, self.mechanism, self.on_invalid = center, mechanism, on_invalid
         self.labels, self.space, self.shrink = labels, space, shrink
 
+    @np.errstate(all="ignore")
     def fit(self, X, y, *, rng=None, accountant=None, group=None):
         """Release the means of the classes.
 
@@ -234,7 +235,8 @@ class PrivateClassMeans(Estimator):
         self._check_shrink(query)
         seeded, rng = rng is not None, mechanism._source(rng)
         with spending(accountant, mechanism, query.dim, group):
-            answer = mechanism.answer(query, rng)
+            draw = mechanism.prepared(query)
+        answer = draw(rng)
         steps, counts = query.means(answer, getattr(mechanism, "grid", None))
         if self.shrink:
             noise = mechanism.sigma / np.maximum(counts, 1)
@@ -288,12 +290,13 @@ def public_classes(classes):
 def _labels(y, n, classes):
     """The labels one by one, a list: in an array that is made of all, one might turn the others."""
     if isinstance(y, np.ndarray):
-        unmasked(y, "y")  # in a list, np.ma.masked is one more label that is none
         words = classes.dtype.kind
         if y.dtype.kind != "O" and (y.dtype.kind in "US") != (words in "US"):
             raise ValueError(f"y is an array of dtype {y.dtype}; accepted are labels such as "
                              f"{classes.tolist()}")
-        shape, y = y.shape, y.tolist()
+        shape, hidden, y = y.shape, np.ma.getmask(y), y.tolist()
+        if np.ndim(hidden) == 1:  # one by one, as np.ma.masked in a list: no label at all
+            y = [np.ma.masked if h else label for label, h in zip(y, hidden.tolist(), strict=True)]
     else:
         try:
             y = list(y)
@@ -306,8 +309,8 @@ def _labels(y, n, classes):
 
 
 def _code(label, index):
-    """Index of a label, -1 of what is none."""
+    """Index of a label, -1 of what is none: a list, or whatever cannot be compared."""
     try:
         return index.get(label, -1)
-    except (TypeError, ValueError):  # such as a list
+    except Exception:
         return -1

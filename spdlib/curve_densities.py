@@ -29,6 +29,7 @@ from .densities import (
     sample_by_boxes,
     sample_by_chains,
 )
+from .mechanisms import hold_ball
 from .sampling import LEAST, MOST, ball_steps
 
 NEAR = 0.9  # of the injectivity radius: no residual is longer
@@ -150,6 +151,8 @@ class _CurveDensity(DensityMechanism):
             raise ValueError(f"2 radius + speed + clip is {longest:.6g}; accepted are numbers up "
                              f"to {NEAR * limit:.6g}, {NEAR} times the injectivity radius, so that "
                              "no residual is near a cut point")
+        if space.curvature != (0.0, 0.0):  # else `_residuals` stay in coordinates
+            hold_ball(query, query.radius + longest, "3 radius + speed + clip")  # reflections
 
     def _longest(self, query):
         """What no residual at a geodesic of the domain exceeds: see `_seen`."""
@@ -223,6 +226,7 @@ class TruncatedCurveLoss(_CurveDensity):
     """
 
     aspect = 3.5
+    public = "scale", "clip"
 
     def __init__(self, epsilon, clip, approximate=False):
         self.scale = laplace_scale(2.0, epsilon)
@@ -308,6 +312,7 @@ class CurveKNormGradient(_CurveDensity):
     """
 
     aspect = 5.0
+    public = "sensitivity", "scale", "clip"
 
     def __init__(self, sensitivity, epsilon, clip, approximate=False):
         self.sensitivity = positive(sensitivity, "sensitivity")

@@ -7,11 +7,19 @@ import math
 
 import numpy as np
 
-from ._checks import EPS, generator, integer, number, positive
+from ._checks import EPS, integer, number, positive
 from ._functions import log_sinhc
 from .calibration import laplace_scale
-from .mechanisms import LEAST, SAMPLE, Mechanism
-from .sampling import ball_steps, laplace_steps, laplace_threshold, metropolis, split_rhat
+from .mechanisms import LEAST, SAMPLE, Answers, hold_ball
+from .sampling import LEAST as SMALLEST
+from .sampling import (
+    MOST,
+    ball_steps,
+    laplace_steps,
+    laplace_threshold,
+    metropolis,
+    split_rhat,
+)
 
 EXACT = 4  # dimensions in which boxes are few enough
 ENTRIES = 2**18  # records times points that are looked at together
@@ -20,17 +28,26 @@ CHAINS, TUNING, LONGEST = 16, 40, 2**15  # at least so many chains, rounds to tu
 MIXED = 1.05  # largest split-R̂ of chains whose last states are taken: 20 relaxation times or so
 
 
-class DensityMechanism:
+class DensityMechanism(Answers):
     """A density for a query on any space, on a ball about its public centre.
 
     Heirs define `_score`, the log density with respect to the volume, and `_check`. One whose
     domain is another says how many coordinates its points have, `_dim`, and overrides what draws
     from it: `_uniform`, `_by_boxes` and `_by_chains`.
+
+    Answers are drawn exactly, by rejection, in dimensions up to 4, and in higher ones where an
+    envelope is close: where the space bends little over the domain, or the density is nearly flat.
+    Elsewhere the query is refused or, with `approximate` set, Metropolis chains from uniform starts
+    are run until their split-R̂ says that they agree, with a ValueError where they do not. No bound
+    is known between the law of their last states and the density, so the promise is not proved for
+    them.
+
+    The number of proposals, and with it the time that an answer takes, depends on the data: who can
+    measure it may learn more than the promise says.
     """
 
     law = "pure"  # nothing is known of its privacy loss but the largest
     sensitivity = 1.0  # of what stands in the exponent over the scale
-    _source = staticmethod(generator)  # what `rng` stands for
 
     @property
     def loss(self):
@@ -40,56 +57,27 @@ class DensityMechanism:
                              "since none is proved for a chain")
         return math.nextafter(2 * self.sensitivity / self.scale, math.inf)
 
-    def answer(self, query, rng=None, size=None):
-        """Private answers to the query, steps from its public centre.
-
-        They are drawn exactly, by rejection, in dimensions up to 4, and in higher ones where an
-        envelope is close: where the space bends little over the domain, or the density is nearly
-        flat. Elsewhere, with `approximate` set, Metropolis chains from uniform starts are run until
-        their split-R̂ says that they agree. No bound is known between the law of their last states
-        and the density, so the promise is not proved for them.
-
-        The number of proposals, and with it the time that an answer takes, depends on the data: who
-        can measure it may learn more than the promise says.
-
-        Parameters
-        ----------
-        query : FrechetMean
-            At most as sensitive as the mechanism allows.
-        rng : Generator, int or None
-        size : int or tuple, optional
-            Number or shape of the answers, independent draws; each costs the promise again.
-
-        Returns
-        -------
-        array of shape (*size, dim)
-
-        Raises
-        ------
-        ValueError
-            Where the query is too sensitive, a record is not sound, or the dimension is too high
-            and `approximate` is not set; nothing was drawn then. Where chains do not mix.
-        """
+    def _prepared(self, query):
         self._check(query)
-        dim, rng = self._dim(query), generator(rng)
+        dim = self._dim(query)
         share, sampler = self._envelope(query)
         exact = dim <= EXACT or share >= LEAST
         if not (exact or self.approximate):
             raise ValueError(f"query has dimension {dim}; accepted are those up to {EXACT}, in "
                              "which the exact sampler ends, unless approximate=True lets chains "
                              "run, of which no promise is proved")
-        shape = () if size is None else tuple(integer(m, "size", 0) for m in np.atleast_1d(size))
-        size = math.prod(shape)
-        _ = query.steps  # refuses a bad record before anything is drawn
+        _ = query.steps  # refuses a bad record
         if not exact:
-            draws = self._by_chains(query, self._uniform(query, max(size, CHAINS), rng), rng)
-        elif share >= LEAST:
-            draws = sampler(query, size, rng)
+            draw = self._last_states
         else:
-            draws = self._by_boxes(query, size, rng)
-        return draws[:size].reshape(*shape, dim)
+            draw = sampler if share >= LEAST else self._by_boxes
+        draw(query, 0, np.random.default_rng(0))  # refuses what it would refuse later
 
-    __repr__ = Mechanism.__repr__
+        def answers(rng, shape):
+            size = math.prod(shape)
+            return draw(query, size, rng)[:size].reshape(*shape, dim)
+
+        return answers
 
     def _dim(self, query):
         return query.space.dim
@@ -101,6 +89,10 @@ class DensityMechanism:
     def _by_boxes(self, query, size, rng):
         return sample_by_boxes(lambda v, reach: self.log_density(query, v, reach), self.domain,
                                self._dim(query), size, rng)[0]
+
+    def _last_states(self, query, size, rng):
+        start = self._uniform(query, max(size, CHAINS) if size else 0, rng)
+        return self._by_chains(query, start, rng) if size else start
 
     def _by_chains(self, query, start, rng):
         return sample_by_chains(lambda v: self.log_density(query, v), start, self.domain, rng)
@@ -115,7 +107,7 @@ class DensityMechanism:
 
     def _from_uniform(self, query, size, rng):
         """Exact draws by rejection from the uniform law, shape (at least size, dim)."""
-        draws = [np.empty((0, self._dim(query)))]
+        draws = [self._uniform(query, 0, rng)]
         while (missing := size - sum(map(len, draws))) > 0:
             m = min(max(PROPOSALS, 2 * missing), ENTRIES)
             v = self._uniform(query, m, rng)
@@ -174,6 +166,8 @@ class KNormGradient(DensityMechanism):
         For a parameter that is not positive, or an ε outside [1e-6, 1e3].
     """
 
+    public = "sensitivity", "scale", "domain", "clip"
+
     def __init__(self, sensitivity, epsilon, domain, clip, approximate=False):
         self.sensitivity = positive(sensitivity, "sensitivity")
         self.scale = laplace_scale(2 * self.sensitivity, epsilon)
@@ -197,11 +191,13 @@ class KNormGradient(DensityMechanism):
         return cls(sensitivity, epsilon, domain, clip, approximate)
 
     def _check(self, query):
-        """Refuse a query that moves g by more than the mechanism was made for."""
+        """Refuse a query that moves g by more than the mechanism was made for, or a wide domain."""
         moves = gradient_sensitivity(query.n, query.radius, query.space, self.clip, self.domain)
         if moves > self.sensitivity:
             raise ValueError(f"query has a gradient of sensitivity {moves:.6g}; accepted are those "
                              f"up to {self.sensitivity:.6g}, the mechanism's own")
+        hold_ball(query)
+        hold_ball(query, self.domain, "domain")
 
     def _score(self, query, v, reach):
         residuals = _residuals(query, v)
@@ -249,7 +245,7 @@ class KNormGradient(DensityMechanism):
         """
         space, (low, high) = query.space, self._slopes(query)
         rest, within = self._norms(query, query.step[None])[0], self.domain + _length(query.step)
-        draws = [np.empty((0, space.dim))]
+        draws = [laplace_steps(space, self.scale / low, 0, rng, within)]
         while (missing := size - sum(map(len, draws))) > 0:
             m = min(max(PROPOSALS, 2 * missing), ENTRIES)
             w = laplace_steps(space, self.scale / low, m, rng, within)
@@ -303,6 +299,8 @@ class TruncatedLoss(DensityMechanism):
         For a parameter that is not positive, or an ε outside [1e-6, 1e3].
     """
 
+    public = "scale", "domain", "clip"
+
     def __init__(self, epsilon, domain, clip, approximate=False):
         self.scale = laplace_scale(2.0, epsilon)
         self.domain, self.clip = positive(domain, "domain"), positive(clip, "clip")
@@ -322,8 +320,10 @@ class TruncatedLoss(DensityMechanism):
         return query.n / self.scale
 
     def _check(self, query):
-        """Refuse a domain that the chart at the centre does not cover once."""
+        """Refuse a domain that the chart at the centre does not cover once, or float64 not all."""
         _domain(self.domain, query.space)
+        hold_ball(query)
+        hold_ball(query, self.domain, "domain")
 
     def _score(self, query, v, reach):
         residuals = _residuals(query, v)
@@ -521,5 +521,5 @@ def _log_volume(space, v, length, reach):
 
 
 def _domain(domain, space):
-    return number(domain, "domain", np.finfo(float).tiny, space.injectivity_radius,
-                  f"numbers above 0 and up to {space.injectivity_radius:.6g}")
+    most = min(MOST, space.injectivity_radius)
+    return number(domain, "domain", SMALLEST, most, f"numbers from {SMALLEST:g} to {most:.6g}")

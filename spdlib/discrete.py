@@ -32,7 +32,7 @@ import numpy as np
 from ._checks import EPS, integer, positive
 from .calibration import gaussian_delta, sigma_analytic
 from .clipping import ball_radius, finest_grid
-from .mechanisms import Mechanism, TangentGaussian, _batch
+from .mechanisms import Mechanism, TangentGaussian
 
 SMOOTHING = 8.0  # t: below 1e-541, a is less than any float can tell
 BITS = 40  # the noise is about this many bits of the grid
@@ -44,7 +44,8 @@ class DiscreteGaussian(Mechanism):
 
     Its promise holds for the floats that leave, not only for noise in real numbers: records on a
     grid, an exact sum, exact noise on the same grid (claim SP-21). It is calibrated without OpenDP
-    and draws with it (`spdlib[hardened]`), from the system's entropy: it cannot be seeded.
+    and draws with it (`spdlib[hardened]`), from the system's entropy: it cannot be seeded. A query
+    is on a flat space, with the mechanism's divisor, no more records and no larger radius.
 
     Parameters
     ----------
@@ -81,6 +82,8 @@ class DiscreteGaussian(Mechanism):
         For a radius, a number or a promise that is none.
     """
 
+    public = ("radius", "n", "divisor", "grid", "scale", "mu", "rho", "sensitivity", "sigma")
+
     def __init__(self, radius, n, epsilon, delta, divisor=None):
         self.radius, self.n = ball_radius(radius), integer(n, "n", 1, MOST_RECORDS)
         self.divisor = positive(n if divisor is None else divisor, "divisor")
@@ -108,19 +111,17 @@ class DiscreteGaussian(Mechanism):
                              "system's entropy and cannot be seeded")
         _opendp()
 
-    def answer(self, query, rng=None, size=None):
-        """As `Mechanism.answer`; the floats stand for integers, divided.
-
-        The query is on a flat space, with the mechanism's divisor, no more records and no larger
-        radius; `rng` has to be None. ImportError where OpenDP is missing.
-        """
-        self._source(rng)
+    def _prepared(self, query):
+        """The floats that are drawn stand for integers, divided."""
         self._check(query)
-        size, draw = _batch(size), self._sampler()
-        counts = _whole(query.total(self.grid) / self.grid)
-        shape = *size, *counts.shape
-        noisy = np.array(draw(np.broadcast_to(counts, shape).ravel().tolist()), dtype=np.int64)
-        return noisy.reshape(shape) * self.grid / self.divisor
+        draw, counts = self._sampler(), _whole(query.total(self.grid) / self.grid)
+
+        def answers(_, size):
+            shape = *size, *counts.shape
+            noisy = np.array(draw(np.broadcast_to(counts, shape).ravel().tolist()), dtype=np.int64)
+            return noisy.reshape(shape) * self.grid / self.divisor
+
+        return answers
 
     def perturb(self, y, rng=None, size=None):
         """ValueError: how far floats of your own move in units of the grid is not known."""

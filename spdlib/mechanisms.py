@@ -31,40 +31,85 @@ SAMPLE = 2048  # proposals by which that is judged
 SIGMA = {"analytic": sigma_analytic, "classical": sigma_classical}
 
 
-class Mechanism:
-    """Noise for a query in a flat space, or in a chart; heirs say of which law, for what promise.
+class Answers:
+    """What all mechanisms share: an answer in two turns, and what is public of a mechanism.
 
-    They define `_noise(shape, rng)`, and in R^d `error(d)` and `delta(epsilon, d)`.
+    Heirs list in `public` the names of attributes that may be published, numbers or a ball's centre
+    and radius. They define `_prepared(query)`: it refuses whatever is to be refused, looks at the
+    records, and returns the function of a Generator and a shape that draws the answers.
     """
 
+    public = ()
     _source = staticmethod(generator)  # what `rng` stands for
 
+    @np.errstate(all="ignore")
     def answer(self, query, rng=None, size=None):
-        """Private answers to the query, steps from its public centre.
-
-        They are bare: not projected onto the ball that holds the records.
+        """Private answers to the query, in its coordinates.
 
         Parameters
         ----------
-        query : FrechetMean
-            With a sensitivity of at most that of the mechanism.
+        query
+            At most as sensitive as the mechanism allows.
         rng : Generator, int or None
         size : int or tuple, optional
-            Number or shape of the answers; each has noise of its own, and costs the promise again.
+            Number or shape of the answers, independent draws; each costs the promise again.
 
         Returns
         -------
-        array of shape (*size, dim)
+        array of shape (*size, number of coordinates)
 
         Raises
         ------
         ValueError
-            Where the query is more sensitive, or a record is not sound; nothing was drawn then.
+            Where the query is too sensitive, float64 cannot hold what its public parameters ask
+            for, or a record is not sound; nothing was drawn then.
         """
-        self._check(query.chart_sensitivity)
-        rng = generator(rng)
-        return self.perturb(query.step, rng, size)
+        rng, size = self._source(rng), _batch(size)
+        return self.prepared(query)(rng, size)
 
+    @np.errstate(all="ignore")
+    def prepared(self, query):
+        """The function of `rng` and `size` that draws `answer(query, rng, size)`.
+
+        ValueError as of `answer`. Whatever has to be refused is refused here, before anything is
+        drawn, so that a budget may be given back if this fails, and never after it.
+        """
+        draw = self._prepared(query)
+
+        @np.errstate(all="ignore")
+        def answers(rng=None, size=None):
+            return draw(self._source(rng), _batch(size))
+
+        return answers
+
+    def __repr__(self):
+        public = ", ".join(f"{name}={value!r}" for name, value in public_of(self).items())
+        return f"{type(self).__name__}({public})"
+
+
+def public_of(mechanism):
+    """The numbers that may be published of a mechanism, by name; its class lists them."""
+    values = {name: getattr(mechanism, name) for name in type(mechanism).public}
+    return {name: value[1] if isinstance(value, tuple) else value  # the radius of a ball
+            for name, value in values.items() if value is not None}
+
+
+class Mechanism(Answers):
+    """Noise for a query in a flat space, or in a chart; heirs say of which law, for what promise.
+
+    They define `_noise(shape, rng)`, and in R^d `error(d)` and `delta(epsilon, d)`. Answers are
+    steps from the query's public centre. They are bare: not projected onto the ball that holds the
+    records.
+    """
+
+    def _prepared(self, query):
+        self._check(query.chart_sensitivity)
+        hold_ball(query)
+        y = finite(query.step, "step")
+        self._noise((0, *y.shape), np.random.default_rng(0))  # refuses what it would refuse later
+        return lambda rng, shape: self.perturb(y, rng, shape)
+
+    @np.errstate(all="ignore")
     def perturb(self, y, rng=None, size=None):
         """Coordinates `y`, shape `(..., dim)`, with fresh noise, shape `(*size, ..., dim)`.
 
@@ -75,6 +120,7 @@ class Mechanism:
             raise ValueError("y has shape (); accepted is (..., d)")
         return y + self._noise((*_batch(size), *y.shape), rng)
 
+    @np.errstate(all="ignore")
     def release(self, M, rng=None, size=None, space=None):
         """Private versions of a summary of your own, points of shape `(*size, ..., *shape)`.
 
@@ -140,10 +186,6 @@ class Mechanism:
             raise ValueError(f"query has sensitivity {sensitivity:.6g}; accepted are those up to "
                              f"{self.sensitivity:.6g}, the mechanism's own")
 
-    def __repr__(self):
-        public = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({public})"
-
 
 class TangentGaussian(Mechanism):
     """The tangent Gaussian mechanism (Definition 2, Algorithm 1): (ε, δ)-DP.
@@ -174,6 +216,8 @@ class TangentGaussian(Mechanism):
     ValueError
         Where the promise is none that the calibration knows.
     """
+
+    public = "sensitivity", "sigma", "mu"
 
     def __init__(self, sensitivity, epsilon, delta, calibration="analytic"):
         calibrated = SIGMA[choice(calibration, "calibration", SIGMA)]
@@ -236,6 +280,7 @@ class RiemannianLaplace(Mechanism):
         at which the law does not exist on the space, or a ball that is none.
     """
 
+    public = "sensitivity", "scale", "domain"
     space = domain = None
 
     def __init__(self, sensitivity, epsilon, space=None, domain=None):
@@ -290,21 +335,25 @@ class RiemannianLaplace(Mechanism):
         return ("the law is conditioned on a ball, so its constant depends on the footpoint, and "
                 "moves by as much as the density")
 
-    def answer(self, query, rng=None, size=None):
+    def _prepared(self, query):
         if self.space is None and query.space.flat:
-            return super().answer(query, rng, size)
+            return super()._prepared(query)
         if self.space != query.space:
             raise ValueError(f"query is on {query.space!r}; accepted is the mechanism's own space, "
                              f"{self.space!r}")
         self._check(query.sensitivity)
-        rng, shape = generator(rng), _batch(size)
-        M = query.space.exp(query.center, query.step)
-        if self.domain is not None:
+        hold_ball(query)
+        if self.domain is None:
+            self._steps((0,), np.random.default_rng(0))  # refuses what it would refuse later
+            draw, step = self._steps, query.step
+        else:
             center, radius = self.domain
+            _hold(query.space, query.center, query.radius, "radius")
             _inside(query.space.dist(center, query.center) + query.radius, radius, "query")
-        noise = self._steps(np.broadcast_to(M, (*shape, *M.shape)), rng)
-        return query.space.chart(query.center, query.step, noise)
+            draw, step = self._within(query.space.exp(query.center, query.step)), query.step
+        return lambda rng, shape: query.space.chart(query.center, step, draw(shape, rng))
 
+    @np.errstate(all="ignore")
     def release(self, M, rng=None, size=None, space=None):
         if self.space is None:
             return super().release(M, rng, size, space)
@@ -316,7 +365,9 @@ class RiemannianLaplace(Mechanism):
             _hold(space, *self.domain)
             _inside(space.dist(self.domain[0], M).max(initial=0), self.domain[1], "M")
         M = np.broadcast_to(M, (*shape, *M.shape))
-        return space.exp(M, self._steps(M, rng))
+        if self.domain is None:
+            return space.exp(M, self._steps(M.shape[:-len(space.shape)], rng))
+        return space.exp(M, self._within(M)((), rng))
 
     def error(self, d):
         d = integer(d, "d", 1, 5050)
@@ -335,30 +386,39 @@ class RiemannianLaplace(Mechanism):
                              "than its ε at δ = 0; accepted are mechanisms on a whole flat space")
         return l2_delta(self.scale, epsilon, d, self.sensitivity)
 
-    def _steps(self, M, rng):
-        """Steps to releases from each of the points `M`, shape `(..., dim)`."""
-        space = self.space
-        batch = M.shape[:-len(space.shape)]
-        if self.domain is None:
-            return laplace_steps(space, self.scale, batch, rng)
-        center, radius = self.domain
-        M = M.reshape(-1, *space.shape)
+    def _steps(self, shape, rng):
+        """Steps of the law on the whole space, shape `(*shape, dim)`."""
+        return laplace_steps(self.space, self.scale, shape, rng)
+
+    def _within(self, M):
+        """What draws steps from the points `M`, shape `(...)`, to releases in the domain.
+
+        A function of a shape and a Generator that makes arrays of shape `(*shape, ..., dim)`.
+        """
+        space, (center, radius) = self.space, self.domain
         ways = _toward(space, center, M)
         if not space.flat:  # seen from where all points of the ball are held by float64
             center = space.alike(center)
             M = space.exp(center, ways)
-        steps, left = np.empty((len(M), space.dim)), np.arange(len(M))
         self._refuse_what_would_not_end(center)
-        while left.size:  # by turns from the law about M and from the uniform one on the ball
-            v = laplace_steps(space, self.scale, len(left), rng, within=2 * radius)
-            kept = np.linalg.norm(space.chart(center, ways[left], v), axis=-1) <= radius
-            steps[left[kept]] = v[kept]
-            left = left[~kept]
-            Y = space.exp(center, ball_steps(space, radius, len(left), rng))
-            kept = rng.standard_exponential(len(left)) > space.dist(M[left], Y) / self.scale
-            steps[left[kept]] = _toward(space, M[left[kept]], Y[kept])
-            left = left[~kept]
-        return steps.reshape(*batch, space.dim)
+
+        def draw(shape, rng):  # by turns from the law about M and from the uniform one on the ball
+            batch = *shape, *ways.shape[:-1]
+            way = np.broadcast_to(ways, (*batch, space.dim)).reshape(-1, space.dim)
+            start = np.broadcast_to(M, (*batch, *space.shape)).reshape(-1, *space.shape)
+            steps, left = np.empty(way.shape), np.arange(len(way))
+            while left.size:
+                v = laplace_steps(space, self.scale, len(left), rng, within=2 * radius)
+                kept = np.linalg.norm(space.chart(center, way[left], v), axis=-1) <= radius
+                steps[left[kept]] = v[kept]
+                left = left[~kept]
+                Y = space.exp(center, ball_steps(space, radius, len(left), rng))
+                kept = rng.standard_exponential(len(left)) > space.dist(start[left], Y) / self.scale
+                steps[left[kept]] = _toward(space, start[left[kept]], Y[kept])
+                left = left[~kept]
+            return steps.reshape(*batch, space.dim)
+
+        return draw
 
     def _refuse_what_would_not_end(self, center):
         """ValueError where too few turns would end at a point on the sphere of the ball, the worst.
@@ -414,6 +474,7 @@ class L2Mechanism(Mechanism):
     """
 
     law = "l2"  # what is known of its privacy loss
+    public = "sensitivity", "scale", "d"
 
     def __init__(self, sensitivity, epsilon, delta, d):
         self.sensitivity = positive(sensitivity, "sensitivity")
@@ -469,11 +530,22 @@ def _ball(space, center, radius):
     return center, float(radius)
 
 
-def _hold(space, center, radius):
+def _hold(space, center, reach, name="domain"):
     """Refuse a ball that has points which float64 does not hold, before anything is drawn."""
-    if radius > (held := _held(space, center)):
-        raise ValueError(f"domain is {radius!r}; accepted are radii up to {held:.6g}, of balls all "
+    if reach > (held := _held(space, center)):
+        raise ValueError(f"{name} is {reach!r}; accepted are radii up to {held:.6g}, of balls all "
                          "of whose points float64 holds")
+
+
+def hold_ball(query, reach=None, name="radius"):
+    """Refuse a query whose ball, or one of the radius `reach`, float64 does not hold.
+
+    On a flat space coordinates are enough. On a curved one points are made of them, as they are
+    seen from where all looks alike.
+    """
+    if not query.space.flat:
+        center = query.space.alike(query.center)
+        _hold(query.space, center, query.radius if reach is None else reach, name)
 
 
 def _held(space, center):

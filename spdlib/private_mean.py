@@ -147,6 +147,7 @@ class PrivateFrechetMean(Estimator):
                             "for a copy or a pickle is one whose release has been made")
         return vars(self).copy()
 
+    @np.errstate(all="ignore")
     def fit(self, X, y=None, *, sample_weight=None, rng=None, accountant=None, group=None):
         """Release the mean of the records.
 
@@ -186,8 +187,11 @@ class PrivateFrechetMean(Estimator):
         self._forget()
         query = FrechetMean(X, self.center, self.radius, self._space(), self.on_invalid,
                             sample_weight)
-        return self._release(query, self._mechanism(query), rng, accountant, group)
+        mechanism = self._mechanism(query)
+        draw = self._paid(query, mechanism, rng, accountant, group)
+        return self._release(query, mechanism, draw, rng is not None, group)
 
+    @np.errstate(all="ignore")
     def partial_fit(self, X, y=None):
         """Take in a batch of the `n` records of which the constructor was told; returns itself.
 
@@ -215,12 +219,14 @@ class PrivateFrechetMean(Estimator):
         self._running = running
         return self
 
+    @np.errstate(all="ignore")
     def release(self, rng=None, *, accountant=None, group=None):
         """Release the mean of the records that came in batches, and forget their sum; itself.
 
-        Fewer records than n count as the centre. What is refused, before anything is drawn, leaves
-        the sum as it is. Of several threads that ask for one sum, one gets it; but only accounts
-        are made for threads, and `partial_fit` is not.
+        Fewer records than n count as the centre. What ends before anything is drawn, however it
+        ends, leaves the sum as it is; once a draw begins the sum is forgotten. Of several threads
+        that ask for one sum, one gets it; but only accounts are made for threads, and `partial_fit`
+        is not.
         """
         running = vars(self).pop("_running", None)  # in one step: only one thread gets it
         if running is None:
@@ -228,10 +234,11 @@ class PrivateFrechetMean(Estimator):
         try:
             self._unchanged(running)
             query, mechanism, _ = running
-            return self._release(query, mechanism, rng, accountant, group)
-        except (ImportError, ValueError):
+            draw = self._paid(query, mechanism, rng, accountant, group)
+        except BaseException:
             self._running = running
             raise
+        return self._release(query, mechanism, draw, rng is not None, group)
 
     def _forget(self):
         super()._forget()
@@ -272,11 +279,16 @@ class PrivateFrechetMean(Estimator):
                              "it asks for each record and not for a weighted sum")
         return make(query, self.epsilon, self.delta, **self._options(query))
 
-    def _release(self, query, mechanism, rng, accountant, group):
-        seeded, rng = rng is not None, mechanism._source(rng)
-        space, center = query.space, query.center
-        with spending(accountant, mechanism, space.dim, group):
-            step = mechanism.answer(query, rng)
+    def _paid(self, query, mechanism, rng, accountant, group):
+        """What draws the step, once it is paid for; all that can be refused is refused here."""
+        rng = mechanism._source(rng)
+        with spending(accountant, mechanism, query.space.dim, group):
+            draw = mechanism.prepared(query)
+        return functools.partial(draw, rng)
+
+    def _release(self, query, mechanism, draw, seeded, group):
+        """Itself, with a release of what is drawn; nothing is refused any more."""
+        space, center, step = query.space, query.center, draw()
         if self.shrink:
             step = shrink_to_center(step, mechanism.sigma)
         if self.mechanism in ("gaussian", "classical gaussian", "l2") or _harmless(query):

@@ -12,7 +12,7 @@ from .calibration import sigma_analytic
 from .clipping import clip_to_ball, project_to_ball, public_center
 from .curve_densities import CurveKNormGradient, CurveQuery, TruncatedCurveLoss
 from .frechet import frechet_sensitivity
-from .mechanisms import Mechanism
+from .mechanisms import Answers, hold_ball
 from .regression import _among, _carried_back, _Chart, _curve, _fields, predict
 from .release import in_words
 from .sampling import MOST, ball_steps
@@ -31,7 +31,7 @@ TURNS = 1e6  # injectivity radii that a curve may be long
 GRID = 33  # points at which curves are compared
 
 
-class NoisyDescent:
+class NoisyDescent(Answers):
     """Riemannian gradient descent with clipped gradients and Gaussian noise: (ε, δ)-DP.
 
     It starts at the curve that stays at the public centre. At each step a record has the gradient
@@ -80,6 +80,8 @@ class NoisyDescent:
         For a promise that is none, or a clip that is too short for the way.
     """
 
+    public = "n", "clip", "steps", "sensitivity", "sigma", "mu"
+
     def __init__(self, epsilon, delta, n, clip, way):
         self.n, self.clip = integer(n, "n", 1), number(
             clip, "clip", FINEST * way, MOST, f"numbers from {FINEST * way:.6g}, {FINEST} of the "
@@ -103,49 +105,25 @@ class NoisyDescent:
         made._check(query)
         return made
 
-    __repr__ = Mechanism.__repr__
-
     def is_exact(self, query):
         """Whether answers have the law that the promise is about: always."""
         return True
 
-    def answer(self, query, rng=None, size=None):
-        """Private answers to the query, the last curves of descents, in its coordinates.
-
-        Parameters
-        ----------
-        query : CurveQuery
-            Of as many records as the mechanism was made for.
-        rng : Generator, int or None
-        size : int or tuple, optional
-            Number or shape of the answers, independent descents; each costs the promise again.
-
-        Returns
-        -------
-        array of shape (*size, 2 dim)
-
-        Raises
-        ------
-        ValueError
-            Where the query has fewer records, its domain is too large for the space, or a record is
-            not sound; nothing was drawn then.
-        """
+    def _prepared(self, query):
         self._check(query)
-        rng, space = generator(rng), query.space
+        space = query.space
         core, center, Y = _seen(query, self.clip)
-        shape = () if size is None else tuple(integer(m, "size", 0) for m in np.atleast_1d(size))
-        left = math.prod(shape)
         most = max(ENTRIES // (query.n * space.dim**2), 1)
-        draws = [np.empty((0, 2 * space.dim))]
-        while left > 0:
-            m = min(left, most)
-            try:
+
+        def answers(rng, shape):
+            size = math.prod(shape)
+            draws = [np.empty((0, 2 * space.dim))]
+            for done in range(0, size, most):
+                m = min(size - done, most)
                 draws.append(self._descend(core, center, query, Y, m, rng))
-            except ValueError as error:  # with which mechanisms say that nothing was drawn
-                raise ArithmeticError("the descent has left what float64 holds, after noise was "
-                                      "drawn: its promise is spent") from error
-            left -= m
-        return np.concatenate(draws).reshape(*shape, 2 * space.dim)
+            return np.concatenate(draws).reshape(*shape, 2 * space.dim)
+
+        return answers
 
     def _check(self, query):
         """Refuse what moves the gradient by more, and what float64 does not hold; by no data."""
@@ -164,6 +142,8 @@ class NoisyDescent:
         if not bend * far < FLAT:
             raise ValueError(f"radius + speed/2 + clip is {far:.6g}; accepted are numbers below "
                              f"{FLAT / bend:.6g} on {space!r}, where float64 tells points apart")
+        hold_ball(query, max(3 * query.radius, far), "the larger of 3 radius, which a step may "
+                   "reach before it is projected, and radius + speed/2 + clip")
 
     def _descend(self, core, center, query, Y, m, rng):
         """The last curves of `m` descents at once, in the query's coordinates."""
@@ -316,6 +296,7 @@ class PrivateGeodesicRegression(Estimator):
         self.center, self.x_range, self.clip, self.space = center, x_range, clip, space
         self.mechanism, self.on_invalid, self.approximate = mechanism, on_invalid, approximate
 
+    @np.errstate(all="ignore")
     def fit(self, x, Y, *, rng=None, accountant=None, group=None):
         """Release the curve through the records.
 
@@ -344,7 +325,8 @@ class PrivateGeodesicRegression(Estimator):
         mechanism = self._mechanism(query)
         space, center, dim = query.space, query.center, query.space.dim
         with spending(accountant, mechanism, 2 * dim, group):
-            u = mechanism.answer(query, rng)
+            draw = mechanism.prepared(query)
+        u = draw(rng)
         step = space.within_reach(center, u[:dim])
         low, high = query.x_range
         self.point_ = space.exp(center, step)
@@ -412,6 +394,7 @@ class CurveError(NamedTuple):
     centre: float
 
 
+@np.errstate(all="ignore")
 def expected_curve_error(private, n, noise=0.0, draws=20, rng=0):
     """How far the curve that this estimator releases will be from the truth: a `CurveError`.
 

@@ -21,6 +21,7 @@ from .calibration import laplace_scale
 from .clipping import POLICIES, _unit, ball_radius
 from .discrete import DiscreteGaussian
 from .frechet import FrechetMean
+from .mechanisms import Answers, public_of
 
 SCHEMA, VERSION = "spdlib.release", 1
 ADJACENCY = "one of n records replaced by any other"
@@ -155,28 +156,20 @@ def in_words(promise, mechanism, seeded):
 
 def document(private, query, mechanism, step, group, seeded):
     """The Release of a fitted estimator; of the data it sees the step of the release only."""
-    mu = getattr(mechanism, "mu", None)
-    rho = None if mu is None else getattr(mechanism, "rho", math.nextafter(mu * mu / 2, math.inf))
+    noise = {name: float(value) for name, value in public_of(mechanism).items()}
+    mu = noise.get("mu")
+    rho = None if mu is None else noise.get("rho", math.nextafter(mu * mu / 2, math.inf))
     return Release(
         mean=_kept(private.mean_), step=_kept(step),
         center=_kept(query.center.astype(complex if np.iscomplexobj(query.center) else float)),
         log_mean=_kept(private.log_mean_) if hasattr(private, "log_mean_") else None,
         statistic=private.statistic, mechanism=private.mechanism, on_invalid=query.on_invalid,
-        noise=_public(mechanism), epsilon=float(private.epsilon), delta=float(private.delta),
+        noise=noise, epsilon=float(private.epsilon), delta=float(private.delta),
         mu=mu, rho=rho,
         privacy=private.privacy_, adjacency=ADJACENCY, n=query.n, space=repr(query.space),
         radius=query.radius, shrink=bool(private.shrink),
         largest_share=1 / query.divisor,  # the largest weight is 1
         group=group_label(group), seeded=seeded, versions=_versions())
-
-
-def _public(mechanism):
-    """The numbers that a mechanism knows, by name; all of it is public."""
-    known = {name: value for name, value in vars(mechanism).items()
-             if isinstance(value, (int, float)) and not isinstance(value, bool)}
-    if isinstance(domain := getattr(mechanism, "domain", None), tuple):
-        known["domain"] = domain[1]  # the radius of a ball
-    return {name: float(value) for name, value in known.items()}
 
 
 def _versions():
@@ -318,6 +311,7 @@ class DiscreteLaplace:
     """
 
     law = "pure"  # that of randomized response, here not only as a bound
+    public = "scale",
 
     def __init__(self, epsilon):
         self.scale = laplace_scale(1.0, epsilon)
@@ -341,10 +335,10 @@ class DiscreteLaplace:
             if (sign, size) != (-1, 0):  # or else 0 would come twice as often
                 return sign * size
 
-    def __repr__(self):
-        return f"DiscreteLaplace(scale={self.scale!r})"
+    __repr__ = Answers.__repr__
 
 
+@np.errstate(all="ignore")  # a warning, where a square is no float, would speak of the data
 def private_clipped_count(X, center, radius, epsilon, *, space=None, on_invalid="raise", rng=None,
                           accountant=None, group=None):
     """How many records are outside the public ball, with noise: a release of its own that costs ε.
@@ -384,8 +378,7 @@ def private_clipped_count(X, center, radius, epsilon, *, space=None, on_invalid=
     """
     query = FrechetMean(X, center, radius, space, on_invalid)
     mechanism, rng = DiscreteLaplace(epsilon), None if rng is None else generator(rng)
-    # A warning, where a square or a quotient is no float, would speak of the data.
-    with spending(accountant, mechanism, 1, group), np.errstate(all="ignore"):
+    with spending(accountant, mechanism, 1, group):
         _, norm, largest = _unit(query._bare_steps())
         count = int((largest > query.radius / np.maximum(norm, 1)).sum())
     source = random.SystemRandom() if rng is None else random.Random(rng.bytes(32))

@@ -6,6 +6,7 @@ the rule of mu, which is exact where all noise is Gaussian.
 
 import concurrent.futures
 import copy
+import enum
 import itertools
 import json
 import math
@@ -30,8 +31,12 @@ from spdlib import (
 )
 from spdlib.accounting import BudgetAccountant, compose
 from spdlib.calibration import gaussian_delta, gaussian_epsilon, gdp_mu, pure_delta
+from spdlib.class_means import ClassSums
+from spdlib.discrete import DiscreteGaussian
+from spdlib.frechet import FrechetMean, RunningMean
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace
-from spdlib.release import private_clipped_count
+from spdlib.private_regression import NoisyDescent
+from spdlib.release import DiscreteLaplace, private_clipped_count
 
 X = random_spd(100, 2, 1.0, rng=0)
 POLE = [0.0, 0.0, 1.0]
@@ -273,15 +278,93 @@ def random_points(space):
     return Z / np.linalg.norm(Z, axis=-1, keepdims=True)
 
 
-@pytest.mark.parametrize("error, refund", [
-    (KeyboardInterrupt, True), (MemoryError, True), (RuntimeError, True), (GeneratorExit, True),
-    (ValueError, False),
-])
-def test_what_ends_in_the_middle_is_kept_as_spent(error, refund):
+ENDS = [ValueError, KeyboardInterrupt, MemoryError, RuntimeError, GeneratorExit, SystemExit]
+
+
+@pytest.mark.parametrize("error", ENDS)
+def test_what_ends_in_a_context_that_refunds_is_given_back_and_else_kept(error):
     account = BudgetAccountant(1.0, 1e-6)
-    with pytest.raises(error), account.spending(gaussian(0.6), 3, refund=refund):
+    with pytest.raises(error), account.spending(gaussian(0.6), 3, refund=True):
+        raise error
+    assert account.total() == 0
+    with pytest.raises(error), account.spending(gaussian(0.6), 3):
         raise error
     assert account.total() == pytest.approx(0.6)
+
+
+def test_of_two_equal_releases_a_refund_gives_back_one():
+    account = spent(gaussian(0.3))
+    with pytest.raises(KeyboardInterrupt), account.spending(gaussian(0.3), 3, refund=True):
+        raise KeyboardInterrupt
+    assert "1 release," in repr(account)
+    account = spent(gaussian(0.8), budget=(1.0, 1e-6))
+    with pytest.raises(ValueError), account.spending(gaussian(0.8), 3, refund=True):
+        pass  # it is refused: there is nothing to give back
+    assert "1 release," in repr(account)
+
+
+MEAN = PrivateFrechetMean(0.9, 1e-6, 2.0)
+EXACT_MEAN = PrivateFrechetMean(0.9, 1e-6, 2.0, mechanism="discrete gaussian")
+CLASSES = PrivateClassMeans(0.9, 1e-6, 2.0, [0, 1])
+CURVE = PrivateGeodesicRegression(0.9, 1e-6, 0.5, 1.0, POLE, clip=0.2, space=Sphere(2))
+FITS = {
+    "mean": lambda account: MEAN.fit(X, accountant=account),
+    "exact mean": lambda account: EXACT_MEAN.fit(X, accountant=account),
+    "class means": lambda account: CLASSES.fit(X, np.arange(len(X)) % 2, accountant=account),
+    "curve": lambda account: CURVE.fit(np.linspace(0, 1, 40), random_points(Sphere(2)),
+                                       accountant=account),
+    "count": lambda account: private_clipped_count(X, None, 2.0, 0.9, accountant=account),
+}
+# where each looks at the records, and where it draws
+LOOKS = {"count": (FrechetMean, "_bare_steps"), "curve": (NoisyDescent, "_check"),
+         "class means": (ClassSums, "total")}
+DRAWS = {"count": (DiscreteLaplace, "draw"), "curve": (NoisyDescent, "_descend")}
+
+
+@pytest.mark.parametrize("error", ENDS)
+@pytest.mark.parametrize("name", FITS)
+def test_before_a_draw_nothing_is_spent_and_after_it_nothing_is_refunded(name, error, monkeypatch):
+    if name == "exact mean":
+        pytest.importorskip("opendp")
+
+    def end(*_, **__):
+        raise error
+
+    account = BudgetAccountant(1.0, 1e-6)
+    with monkeypatch.context() as patched:
+        patched.setattr(*LOOKS.get(name, (FrechetMean, "total")), end)
+        with pytest.raises(error):
+            FITS[name](account)
+    assert account.total() == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(*DRAWS.get(name, (TangentGaussian, "perturb")), end)
+        patched.setattr(DiscreteGaussian, "_sampler", lambda mechanism: end)
+        with pytest.raises(error):
+            FITS[name](account)
+    assert account.total() == pytest.approx(0.9, rel=1e-3)
+
+
+@pytest.mark.parametrize("error", ENDS)
+def test_a_sum_of_batches_is_kept_until_a_draw_begins_and_then_forgotten(error, monkeypatch):
+    private = PrivateFrechetMean(0.6, 1e-6, 2.0, n=100).partial_fit(X)
+    account = BudgetAccountant(1.0, 1e-6)
+
+    def end(*_):
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunningMean, "total", end)
+        with pytest.raises(error):
+            private.release(accountant=account)
+    assert private._running is not None and account.total() == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(TangentGaussian, "perturb", end)
+        with pytest.raises(error):
+            private.release(accountant=account)
+    assert private._running is None and account.total() == pytest.approx(0.6)
+    with pytest.raises(ValueError, match="no batch has come in"):
+        private.release()
+    pickle.dumps(private)
 
 
 def test_a_refund_gives_back_its_own_release_and_no_other():
@@ -348,6 +431,36 @@ def test_a_mean_its_batches_and_a_regression_are_about_their_group_alone():
     curve.fit(np.linspace(0, 1, 40), random_points(Sphere(2)), accountant=account, group="c")
     assert [entry.group for entry in account._spent] == ["a", "b", "c"]
     assert account.total() == pytest.approx(0.5)
+
+
+class Ward(str, enum.Enum):
+    WEST = "west"
+
+
+class Number(enum.IntEnum):
+    ONE = 1
+
+
+class Loud(str):
+    def __str__(self):
+        return self.upper()
+
+    def __iter__(self):
+        return iter("another")
+
+
+def test_a_label_of_another_class_is_the_group_of_its_value():
+    account = BudgetAccountant(1.0, 1e-6)
+    for label, value in ((Ward.WEST, "west"), (Number.ONE, 1), (Loud("a"), "a")):
+        spend(account, gaussian(1.0), group=label)
+        assert type(account._spent[-1].group) is type(value) and account._spent[-1].group == value
+        for again in label, value:
+            with pytest.raises(ValueError, match=f"^group {value!r}: mechanism is"):
+                spend(account, gaussian(0.1), group=again)
+    private = PrivateFrechetMean(0.5, 1e-6, 2.0).fit(X, group=Ward.WEST)
+    assert private.release_.group == "west"
+    with pytest.raises(ValueError, match="^group is"):
+        spend(account, gaussian(0.5), group=Loud("\ud800"))
 
 
 def test_labels_of_two_types_or_spellings_are_two_groups():

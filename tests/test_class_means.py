@@ -390,6 +390,41 @@ def test_a_masked_label_in_a_list_counts_in_no_class():
                 private(**options).fit(RECORDS, y, rng=0)
 
 
+@pytest.mark.parametrize("dtype", ["U1", object])
+def test_a_masked_label_in_an_array_counts_in_no_class(dtype):
+    hidden = np.arange(N) % 7 == 3
+    y = np.ma.masked_array(LABELS.astype(dtype), hidden)
+    wanted = np.where(hidden, "none of them", LABELS.astype(object))
+    query, other = (ClassSums(RECORDS, each, CLASSES, None, R, on_invalid="center")
+                    for each in (y, wanted))
+    assert (query.codes == other.codes).all() and (query.codes[hidden] == -1).all()
+    assert (query.total() == other.total()).all()
+    private(on_invalid="center").fit(RECORDS, y, rng=0)
+    for options in ({}, {"labels": "public"}, {"labels": "public", "on_invalid": "center"}):
+        with pytest.raises(ValueError, match=r"^y\[3\] is masked; accepted are \['a'"):
+            private(**options).fit(RECORDS, y, rng=0)
+    whole = np.ma.masked_array(LABELS, False)
+    assert (ClassSums(RECORDS, whole, CLASSES, None, R).codes >= 0).all()
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, RecursionError, AttributeError, KeyError])
+@pytest.mark.parametrize("method", ["__hash__", "__eq__"])
+def test_a_label_that_cannot_be_compared_counts_in_no_class(method, error):
+    def fail(*_):
+        raise error
+
+    methods = {"__hash__": lambda self: hash("a"), "__eq__": lambda self, other: True}
+    label = type("Label", (), methods | {method: fail})()
+    y = LABELS.tolist()
+    y[5] = label
+    query = ClassSums(RECORDS, y, CLASSES, None, R, on_invalid="center")
+    assert query.codes[5] == -1
+    private(on_invalid="center").fit(RECORDS, y, rng=0)
+    for options in ({}, {"labels": "public"}, {"labels": "public", "on_invalid": "center"}):
+        with pytest.raises(ValueError, match=r"^y\[5\] is <.*; accepted are \['a'"):
+            private(**options).fit(RECORDS, y, rng=0)
+
+
 # what is refused
 
 @pytest.mark.parametrize("options, y, words", [
@@ -398,7 +433,7 @@ def test_a_masked_label_in_a_list_counts_in_no_class():
     ({}, None, "y is None; accepted are 60 labels"),
     ({}, 3, "y is 3; accepted are 60 labels"),
     ({}, np.arange(N), "y is an array of dtype int64; accepted are labels such as"),
-    ({}, np.ma.masked_array(LABELS, np.arange(N) == 3), "masked entries"),
+    ({}, np.ma.masked_array(LABELS, np.arange(N) == 3), r"y\[3\] is masked; accepted are \['a'"),
     ({"labels": "secret"}, LABELS, "labels is 'secret'; accepted are"),
     ({"mechanism": "l2"}, LABELS, "mechanism is 'l2'; accepted are"),
     ({"radius": -1.0}, LABELS, "radius is -1.0"),

@@ -14,10 +14,24 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from spdlib import KendallPlanar, PrivateFrechetMean, Sphere, TangentGaussian, random_spd
+from spdlib import (
+    KendallPlanar,
+    PrivateClassMeans,
+    PrivateFrechetMean,
+    PrivateGeodesicRegression,
+    Sphere,
+    TangentGaussian,
+    random_spd,
+)
 from spdlib.accounting import BudgetAccountant, compose
 from spdlib.clipping import seen_from
-from spdlib.release import DiscreteLaplace, Release, private_clipped_count
+from spdlib.curve_densities import CurveKNormGradient, TruncatedCurveLoss
+from spdlib.densities import KNormGradient, TruncatedLoss
+from spdlib.discrete import DiscreteGaussian
+from spdlib.frechet import FrechetMean
+from spdlib.mechanisms import L2Mechanism, RiemannianLaplace
+from spdlib.private_regression import NoisyDescent
+from spdlib.release import DiscreteLaplace, Release, document, private_clipped_count
 from spdlib.spaces import LogEuclidean
 
 X = random_spd(60, 3, 1.0, rng=0)
@@ -96,6 +110,85 @@ def test_the_document_says_what_the_estimator_was_told(name):
     for field in "statistic", "mechanism", "on_invalid", "epsilon", "delta", "radius", "shrink":
         assert getattr(one, field) == told[field]
     assert one.seeded is True
+
+
+MADE = {  # a mechanism of each kind, and what is public of it
+    "gaussian": (lambda: TangentGaussian(0.1, 1.0, 1e-6), ["sensitivity", "sigma", "mu"]),
+    "l2": (lambda: L2Mechanism(0.1, 1.0, 1e-6, 6), ["sensitivity", "scale", "d"]),
+    "laplace": (lambda: RiemannianLaplace(0.1, 1.0), ["sensitivity", "scale"]),
+    "laplace in a ball": (lambda: RiemannianLaplace(0.1, 1.0, Sphere(2), ([0, 0, 1], 0.5)),
+                          ["sensitivity", "scale", "domain"]),
+    "integers": (lambda: DiscreteGaussian(1.0, 60, 1.0, 1e-6),
+                 ["radius", "n", "divisor", "grid", "scale", "mu", "rho", "sensitivity", "sigma"]),
+    "k-norm gradient": (lambda: KNormGradient(0.1, 1.0, 1.0, 0.5),
+                        ["sensitivity", "scale", "domain", "clip"]),
+    "truncated loss": (lambda: TruncatedLoss(1.0, 1.0, 0.5), ["scale", "domain", "clip"]),
+    "truncated loss of curves": (lambda: TruncatedCurveLoss(1.0, 0.5), ["scale", "clip"]),
+    "k-norm gradient of curves": (lambda: CurveKNormGradient(0.1, 1.0, 0.5),
+                                  ["sensitivity", "scale", "clip"]),
+    "noisy descent": (lambda: NoisyDescent(1.0, 1e-6, 60, 0.1, 0.5),
+                      ["n", "clip", "steps", "sensitivity", "sigma", "mu"]),
+    "count": (lambda: DiscreteLaplace(1.0), ["scale"]),
+}
+SECRET = 0.7269531
+
+
+def message(function):
+    """The words with which it is refused."""
+    with pytest.raises((TypeError, ValueError)) as refusal:
+        function()
+    return str(refusal.value)
+
+
+@pytest.mark.parametrize("heir", [False, True])
+@pytest.mark.parametrize("name", MADE)
+def test_nothing_is_shown_of_a_mechanism_but_what_its_class_lists(name, heir):
+    make, public = MADE[name]
+    mechanism = make()
+    if heir:
+        mechanism.__class__ = type("Heir", (type(mechanism),), {"mean": SECRET})
+    for planted in "norm", "_norm", "rho", "true_mean", "distance":
+        if planted not in public:
+            setattr(mechanism, planted, SECRET)
+    mechanism.records, mechanism.public = np.full(3, SECRET), ("norm", "records")
+    query, private = FrechetMean(X, None, 1.0), PrivateFrechetMean(1.0, 1e-6, 1.0).fit(X, rng=7)
+    one = document(private, query, mechanism, np.zeros(6), None, False)
+    assert list(one.noise) == public
+    poor, account = BudgetAccountant(0.01, 1e-6), BudgetAccountant(9.0, 1e-3)
+    account.spending(mechanism, 6).__enter__()
+    texts = [repr(mechanism), one.to_json(), repr(one), repr(account), account.hand_over(),
+             message(lambda: poor.spending(mechanism, 6).__enter__()),
+             message(lambda: compose([mechanism], 0))]
+    if hasattr(mechanism, "answer"):
+        texts.append(message(lambda: mechanism.answer(FrechetMean(X[:1], None, 0.9), "seed")))
+        texts.append(message(lambda: mechanism.prepared(FrechetMean(X[:1], None, 1.9, Sphere(2)))))
+    assert not any(str(SECRET)[2:] in text for text in texts)
+
+
+def test_an_estimator_shows_and_keeps_nothing_of_the_data_but_the_release():
+    x, Y = np.linspace(0, 1, 30), POINTS[0]
+    batches = PrivateFrechetMean(1.0, 1e-6, 1.0, n=60).partial_fit(X[:7]).partial_fit(X[7:])
+    fitted = [
+        (PrivateFrechetMean(1.0, 1e-6, 1.0).fit(X), X),
+        (batches.release(), X),
+        (PrivateFrechetMean(1.0, 0, 0.3, [0, 0, 1], "k-norm gradient", space=Sphere(2)).fit(Y), Y),
+        (PrivateClassMeans(1.0, 1e-6, 1.0, [0, 1]).fit(X, np.arange(60) % 2), X),
+        (PrivateGeodesicRegression(1.0, 1e-6, 0.5, 1.0, [0, 0, 1], space=Sphere(2)).fit(x, Y), Y),
+    ]
+    for private, records in fitted:
+        assert {name for name in vars(private) if not name.endswith("_")} == set(
+            private.get_params())
+        held = pickle.dumps(private)
+        numbers = records[np.abs(records) < 0.99]
+        assert not any(number.tobytes() in held for number in numbers)
+        assert not any(repr(float(number))[:8] in repr(private) for number in numbers)
+
+
+def test_a_sum_that_is_not_released_leaves_the_estimator_in_no_way():
+    private = PrivateFrechetMean(1.0, 1e-6, 1.0, n=90).partial_fit(X)
+    assert repr(private) == "PrivateFrechetMean(epsilon=1.0, delta=1e-06, radius=1.0, n=90)"
+    for leave in copy.copy, copy.deepcopy, pickle.dumps:
+        assert "not private" in message(lambda leave=leave: leave(private))
 
 
 def test_the_share_of_the_heaviest_record_is_named():
