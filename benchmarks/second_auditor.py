@@ -73,21 +73,27 @@ def draw(path):
              **{f"pair{i}": np.stack(pair) for i, (pair, _, _) in enumerate(asked.values())})
 
 
-def gauntlet_pairs():
-    """Releases of each program of the gauntlet, its δ, and what a replay sees, with its fault."""
+def gauntlet_pairs(faults=None):
+    """Releases of each program of the gauntlet, sound and then with its fault, by name.
+
+    With them its δ, and the furthest that a replay sees two of them apart.
+    """
     sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "book"))
     import net
     from gauntlet import PROGRAMS
 
     breaks = net.read_breaks()
-    for fault in PROGRAMS:
-        with tempfile.TemporaryDirectory() as folder:
-            env = os.environ | net.broken_copy(fault, breaks[fault], pathlib.Path(folder))
-            made = pathlib.Path(folder, "made.npz")
-            program = [sys.executable, pathlib.Path(__file__).with_name("gauntlet.py")]
-            subprocess.run([*program, fault, made], env=env, check=True)
-            with np.load(made) as file:
-                yield fault, (file["pair"], float(file["delta"]), float(file["moved"]))
+    for fault in faults or PROGRAMS:
+        for word in "sound", "faulty":
+            with tempfile.TemporaryDirectory() as folder:
+                broken = net.broken_copy(fault, breaks[fault], pathlib.Path(folder))
+                env = os.environ | (broken if word == "faulty" else {})
+                made = pathlib.Path(folder, "made.npz")
+                program = [sys.executable, pathlib.Path(__file__).with_name("gauntlet.py")]
+                subprocess.run([*program, fault, made], env=env, check=True)
+                with np.load(made) as file:
+                    yield f"{fault}, {word}", (file["pair"], float(file["delta"]),
+                                               float(file["moved"]))
 
 
 def ask(path, clone):
@@ -125,7 +131,8 @@ def ask(path, clone):
             pair = file[f"pair{i}"].astype(np.float32)
             delta, refused = max(lower_bound(*pair, promised), lower_bound(*pair[::-1], promised))
             replayed = "not asked" if np.isnan(moved) else words[bool(moved > 1 + 1e-9)]
-            print(name, "sound" if name in SOUND else "faulty", f"{shown:.2f}",
+            sound = name in SOUND or name.endswith(", sound")
+            print(name, "sound" if sound else "faulty", f"{shown:.2f}",
                   words[bool(shown > EPSILON)], replayed, f"{delta:.3f}", words[bool(refused)],
                   sep=" | ", flush=True)
 

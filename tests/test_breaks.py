@@ -339,7 +339,7 @@ def code_dict(path, name):
     """The keys of a dict that a script assigns to a name."""
     parts = ast.parse(path.read_text(encoding="utf-8")).body
     value = next(part.value for part in parts
-                 if isinstance(part, ast.Assign) and part.targets[0].id == name)
+                 if isinstance(part, ast.Assign) and getattr(part.targets[0], "id", "") == name)
     return [key.value for key in value.keys]
 
 
