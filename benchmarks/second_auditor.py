@@ -1,8 +1,9 @@
 """A second auditor: DP-Auditorium, of Google's differential-privacy library, on our releases.
 
 It is on no package index and wants TensorFlow, so it runs from a clone, in an environment of its
-own, and is given arrays and nothing else. The table that this prints, in two minutes, stands in
-chapter 19; its last digits vary, since noise in integers has no seed. After `make book`:
+own, and is given arrays and nothing else. This prints the table of chapter 19 and, below it, the
+verdicts on the gauntlet's faults (`gauntlet.py`), which book/gauntlet.toml records. Last digits
+vary, since noise in integers has no seed. After `make book`:
 
     .venv/bin/python benchmarks/second_auditor.py draw /tmp/releases.npz
     git clone https://github.com/google/differential-privacy /tmp/clone
@@ -14,7 +15,9 @@ chapter 19; its last digits vary, since noise in integers has no seed. After `ma
 
 import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 import types
 
 import numpy as np
@@ -62,8 +65,35 @@ def draw(path):
     for name in FAULTY:
         with faults[name]:
             drawn[name] = [released(records, name, rng) for records in studies]
-    bounds = [audit(*drawn[name], DELTA, 1 - SURE) for name in (*SOUND, *FAULTY)]
-    np.savez(path, bounds=bounds, pairs=np.stack([drawn[name] for name in (*SOUND, *FAULTY)]))
+    asked = {name: (pair, DELTA, np.nan) for name, pair in drawn.items()} | dict(gauntlet_pairs())
+    names = np.array(list(asked))
+    deltas, moved = np.transpose([[delta, ratio] for _, delta, ratio in asked.values()])
+    bounds = [audit(*pair, delta, 1 - SURE) for pair, delta, _ in asked.values()]
+    np.savez(path, names=names, bounds=bounds, deltas=deltas, moved=moved,
+             **{f"pair{i}": np.stack(pair) for i, (pair, _, _) in enumerate(asked.values())})
+
+
+def gauntlet_pairs(faults=None):
+    """Releases of each program of the gauntlet, sound and then with its fault, by name.
+
+    With them its δ, and the furthest that a replay sees two of them apart.
+    """
+    sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "book"))
+    import net
+    from gauntlet import PROGRAMS
+
+    breaks = net.read_breaks()
+    for fault in faults or PROGRAMS:
+        for word in "sound", "faulty":
+            with tempfile.TemporaryDirectory() as folder:
+                broken = net.broken_copy(fault, breaks[fault], pathlib.Path(folder))
+                env = os.environ | (broken if word == "faulty" else {})
+                made = pathlib.Path(folder, "made.npz")
+                program = [sys.executable, pathlib.Path(__file__).with_name("gauntlet.py")]
+                subprocess.run([*program, fault, made], env=env, check=True)
+                with np.load(made) as file:
+                    yield f"{fault}, {word}", (file["pair"], float(file["delta"]),
+                                               float(file["moved"]))
 
 
 def ask(path, clone):
@@ -80,27 +110,31 @@ def ask(path, clone):
     from dp_auditorium.configs import privacy_property, property_tester_config
     from dp_auditorium.testers import hockey_stick_tester as tester
 
-    def lower_bound(first, second):
+    def lower_bound(first, second, delta):
         """The largest δ at ε that is sure, and whether it refutes the promise."""
         tensorflow.keras.utils.set_random_seed(0)
         config = property_tester_config.HockeyStickPropertyTesterConfig(
             training_config=tester.make_default_hs_training_config(),
-            approximate_dp=privacy_property.ApproximateDp(epsilon=EPSILON, delta=DELTA),
-            evaluation_batch_size=SIZE // 2)
+            approximate_dp=privacy_property.ApproximateDp(epsilon=EPSILON, delta=delta),
+            evaluation_batch_size=len(first) // 2)
         asked = tester.HockeyStickPropertyTester(
             config=config, base_model=tester.make_default_hs_base_model())
         bound = asked.estimate_lower_bound(first, second, SURE / 2)  # of the two orders, together
         return bound, asked.reject_property(bound)
 
     words = {True: "refuses", False: "passes"}
+    print("program", "", "audit: ε ≥", "audit", "replay", "DP-Auditorium: δ ≥", "DP-Auditorium",
+          sep=" | ")
     with np.load(path) as file:
-        bounds, pairs = file["bounds"], file["pairs"].astype(np.float32)
-    print("program", "", "audit: ε ≥", "audit", "DP-Auditorium: δ ≥", "DP-Auditorium", sep=" | ")
-    for name, shown, pair in zip((*SOUND, *FAULTY), bounds, pairs, strict=True):
-        delta, refused = max(lower_bound(*pair), lower_bound(*pair[::-1]))
-        print(name, "sound" if name in SOUND else "faulty", f"{shown:.2f}",
-              words[bool(shown > EPSILON)], f"{delta:.3f}", words[bool(refused)], sep=" | ",
-              flush=True)
+        told = zip(file["names"], file["bounds"], file["deltas"], file["moved"], strict=True)
+        for i, (name, shown, promised, moved) in enumerate(told):
+            pair = file[f"pair{i}"].astype(np.float32)
+            delta, refused = max(lower_bound(*pair, promised), lower_bound(*pair[::-1], promised))
+            replayed = "not asked" if np.isnan(moved) else words[bool(moved > 1 + 1e-9)]
+            sound = name in SOUND or name.endswith(", sound")
+            print(name, "sound" if sound else "faulty", f"{shown:.2f}",
+                  words[bool(shown > EPSILON)], replayed, f"{delta:.3f}", words[bool(refused)],
+                  sep=" | ", flush=True)
 
 
 if __name__ == "__main__":

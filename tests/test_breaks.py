@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -313,3 +314,43 @@ def test_the_page_leads_from_each_break_to_its_claims_and_from_each_claim_to_its
 
 def test_no_two_breaks_have_one_place_on_the_page():
     assert len({net_page.anchor(name) for name in BREAKS}) == len(BREAKS)
+
+
+GAUNTLET = tomllib.loads((ROOT / "book/gauntlet.toml").read_text(encoding="utf-8"))
+
+
+def test_each_of_the_ten_kinds_of_the_gauntlet_has_faults_of_the_list():
+    kinds = {entry["kind"]: entry["faults"] for entry in GAUNTLET["kinds"]}
+    assert len(kinds) == 10 and all(kinds.values())
+    names = [name for faults in kinds.values() for _, name in faults]
+    assert len(names) == len(set(names)) and set(names) <= set(BREAKS)
+
+
+def test_the_auditors_were_asked_about_the_programs_of_the_gauntlet():
+    programs = code_dict(ROOT / "benchmarks/gauntlet.py", "PROGRAMS")
+    assert [*GAUNTLET["asked"]] == programs and set(programs) <= set(BREAKS)
+    for name, said in GAUNTLET["asked"].items():
+        assert list(said) == list(net_page.AUDITORS), name
+        assert {said["audit"], said["second"]} <= {"refuses", "passes"}, name
+        assert said["replay"] in ("refuses", "passes", "not asked"), name
+
+
+def code_dict(path, name):
+    """The keys of a dict that a script assigns to a name."""
+    parts = ast.parse(path.read_text(encoding="utf-8")).body
+    value = next(part.value for part in parts
+                 if isinstance(part, ast.Assign) and getattr(part.targets[0], "id", "") == name)
+    return [key.value for key in value.keys]
+
+
+def test_the_page_of_the_net_has_both_tables_of_the_gauntlet():
+    page = (ROOT / "book/net.md").read_text(encoding="utf-8")
+    assert page.count("<!-- gauntlet -->") == page.count("<!-- auditors -->") == 1
+    kinds = net_page.gauntlet_table(GAUNTLET, BREAKS)
+    asked = net_page.auditors_table(GAUNTLET)
+    for entry in GAUNTLET["kinds"]:
+        assert entry["kind"] in kinds
+        for _, name in entry["faults"]:
+            assert f'#{net_page.anchor(name)}"' in kinds and BREAKS[name]["claim"] in kinds
+    assert all(net_page.mark(name) in asked for name in GAUNTLET["asked"])
+    assert asked.count("<tr>") == len(GAUNTLET["asked"]) + 1

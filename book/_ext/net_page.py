@@ -1,4 +1,4 @@
-"""Sphinx hook: fills the page of the net from net.json and the ledger, and from nothing else.
+"""Sphinx hook: fills the page of the net from its data: net.json, the gauntlet, and the ledger.
 
 Its links to claims are led to the ledger's page as those of the claims' blocks are.
 """
@@ -8,10 +8,12 @@ import json
 import pathlib
 import re
 import textwrap
+import tomllib
 
 from spdlib.ledger import UNTESTED, ledger
 
 PAGE = "book/net"
+AUDITORS = {"audit": "audit", "replay": "replay", "second": "DP-Auditorium"}
 PURE = {"proof", "certificate"}  # evidence that takes nothing from spdlib
 
 
@@ -86,6 +88,36 @@ def totals(record, rows):
             "are tested catch at least one.")
 
 
+def rows_of(cells, tag="td"):
+    return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+
+
+def table_of(head, bodies):
+    """A table that scrolls sideways where it is too wide; each body is a list of rows."""
+    bodies = "".join(f"<tbody>{''.join(rows)}</tbody>" for rows in bodies)
+    return (f'<div class="gauntlet"><table class="table"><thead>{rows_of(head, "th")}</thead>'
+            f"{bodies}</table></div>")
+
+
+def mark(name):
+    return f'<a href="#{anchor(name)}">{html.escape(name)}</a>'
+
+
+def gauntlet_table(gauntlet, breaks):
+    """Each kind of bug: where it is planted, as which fault, and the claim that has to catch it."""
+    bodies = [[f'<tr><th colspan="3" scope="rowgroup">{html.escape(entry["kind"])}</th></tr>',
+               *(rows_of([place, mark(name), links([breaks[name]["claim"]])])
+                 for place, name in entry["faults"])] for entry in gauntlet["kinds"]]
+    return table_of(["where", "fault", "claim"], bodies)
+
+
+def auditors_table(gauntlet):
+    """What the auditors said of releases with the faults."""
+    rows = [rows_of([mark(name), *(said[by] for by in AUDITORS)])
+            for name, said in gauntlet["asked"].items()]
+    return table_of(["fault", *AUDITORS.values()], [rows])
+
+
 def fill(app, page, source):
     """Replace the markers of the page."""
     if page != PAGE:
@@ -93,8 +125,12 @@ def fill(app, page, source):
     book = pathlib.Path(app.srcdir) / "book"
     record = json.loads((book / "net.json").read_text(encoding="utf-8"))["breaks"]
     rows = ledger(book)
+    gauntlet, breaks = (tomllib.loads((book / f"{name}.toml").read_text(encoding="utf-8"))
+                        for name in ("gauntlet", "breaks"))
     parts = {
         "totals": totals(record, rows),
+        "gauntlet": gauntlet_table(gauntlet, breaks),
+        "auditors": auditors_table(gauntlet),
         "breaks": "\n".join(by_module(record)),
         "claims": f'<ul class="catches">{"".join(by_claim(record, rows))}</ul>',
         "loose": f'<ul class="catches">{"".join(loose(record, rows))}</ul>',
