@@ -310,16 +310,16 @@ def refuse(*arguments):
 
 def test_of_two_threads_that_ask_for_one_sum_one_draws(monkeypatch):
     estimator, draws, refused = private().partial_fit(X), [], []
-    answer = TangentGaussian.answer
+    perturb = TangentGaussian.perturb
 
     def interrupted(mechanism, *arguments):
         draws.append(1)
         if len(draws) == 1:  # another thread asks before this one has its noise
             with ThreadPoolExecutor(1) as pool:
                 refused.append(pool.submit(estimator.release, 1).exception())
-        return answer(mechanism, *arguments)
+        return perturb(mechanism, *arguments)
 
-    monkeypatch.setattr(TangentGaussian, "answer", interrupted)
+    monkeypatch.setattr(TangentGaussian, "perturb", interrupted)
     released = bits(estimator.release(0))
     assert len(draws) == 1 and "no batch has come in" in str(refused[0])
     assert released == bits(private().fit(X, rng=0))
@@ -331,7 +331,7 @@ def test_a_sum_whose_release_ends_in_the_middle_is_gone(monkeypatch):
 
     estimator = private().partial_fit(X)
     with monkeypatch.context() as patch:
-        patch.setattr(TangentGaussian, "answer", interrupted)  # it may have drawn its noise
+        patch.setattr(TangentGaussian, "perturb", interrupted)  # it may have drawn its noise
         with pytest.raises(KeyboardInterrupt):
             estimator.release(0)
     with pytest.raises(ValueError, match="no batch has come in"):

@@ -291,8 +291,7 @@ def test_a_space_on_which_shrinking_is_not_known_to_be_better_is_refused(space, 
 
 def test_exact_noise_is_shrunk_by_its_own_scale(monkeypatch):
     drawn = np.array([0.9, -0.4, 0.1, 0.3, 0.0, 0.2])
-    monkeypatch.setattr(DiscreteGaussian, "_sampler", lambda self: None)
-    monkeypatch.setattr(DiscreteGaussian, "answer", lambda self, query, rng: drawn)
+    monkeypatch.setattr(DiscreteGaussian, "prepared", lambda self, query: lambda rng: drawn)
     private = PrivateFrechetMean(0.5, 1e-6, 2.0, mechanism="discrete gaussian", shrink=True)
     released = private.fit(random_spd(150, 3, 1.0, 0))
     sigma = released.mechanism_.sigma
