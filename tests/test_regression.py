@@ -417,21 +417,14 @@ def test_damping_shortens_a_step_on_straight_lines_alike_in_point_and_velocity()
     np.testing.assert_allclose(damped, full / 4, rtol=1e-12)
 
 
-@pytest.mark.parametrize("which", [0, 1])
-def test_neither_the_point_nor_the_velocity_moves_by_more_than_the_records_are_far(which):
-    """By twice that: else a step once around, in one of them, is taken, which changes no residual.
-
-    Velocities that go around the sphere come in again where records at x = -1, 0 and 1 stand.
-    """
-    space, x = Sphere(2), np.array([[-1.0, 0, 1]])
-    v = np.array([[0.3, 0.0]])
+def test_a_step_is_no_longer_than_twice_what_the_records_are_far_in_the_velocity_either():
+    """Else one that goes once around the sphere is taken: it moves no point at x = -1, 0 and 1."""
+    space, x, v = Sphere(2), np.array([[-1.0, 0, 1]]), np.array([[0.3, 0.0]])
     Y = space.exp(predict(space, POLE[None], v, x), np.array([[0, 0.1], [0, -0.2], [0, 0.1]]))
-    core, fits = under_way(space, x, Y, POLE[None], v, np.ones(1))
-    around = np.zeros((1, 2, 2))
-    around[0, which, 0] = 2 * math.pi
+    core, fits = under_way(space, x, Y, POLE[None], v.copy(), np.ones(1))
+    around = np.array([[[0, 0], [2 * math.pi, 0]]])
     regression._move(core, fits, around, np.zeros(1), np.zeros(1))
-    assert space.dist(fits.point, POLE)[0] <= 2 * fits.farthest[0]
-    assert np.linalg.norm(fits.velocity - v) <= 2 * 0.25
+    assert np.linalg.norm(fits.velocity - v) <= 2 * fits.farthest[0] < 1
 
 
 def test_no_data_sets_have_no_fits():
