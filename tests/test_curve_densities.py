@@ -8,6 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
+from test_densities import CURVATURES, highest, hostile, too_low
 
 from spdlib import curve_densities
 from spdlib.curve_densities import CurveKNormGradient, CurveQuery, TruncatedCurveLoss
@@ -420,3 +421,263 @@ def test_what_becomes_of_the_records_later_changes_no_query():
     query = CurveQuery(x, Y, POLE, 0.5, 1.0, Sphere(2))
     x[:], Y[:] = 0.5, np.roll(POLE, 1)
     assert np.array_equal(query.times, [-0.5, 0, 0.5]) and not query.steps.any()
+
+
+# bounds, searched for a geodesic above them -------------------------------------------------------
+def climbed(made, query, u, reach, rng):
+    """The log density at `u`, the largest that is found in the box, and the ceiling."""
+    u, reach = np.reshape(u, (2, query.dim)), np.asarray(reach)
+    top = highest(lambda x: made.log_density(query, x.reshape(len(x), -1)), u, reach,
+                  np.array([query.radius, query.speed]), rng)
+    here = made.log_density(query, u.reshape(1, -1))[0]
+    ceiling = ceiling_of(made, query, u, reach)
+    assert top <= ceiling + 1e-13 * max(1, abs(ceiling), abs(here))
+    return here, top, ceiling
+
+
+def ceiling_of(made, query, u, reach):
+    return made.log_density(query, np.reshape(u, (1, -1)), np.reshape(reach, (1, 2)))[0]
+
+
+@both
+@pytest.mark.parametrize("trials", [2, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("where", CURVATURES)
+def test_a_climb_finds_no_geodesic_of_a_box_above_its_ceiling(where, trials, mechanism):
+    """Of records in one point, opposite, far off or at the clip, with one x, ends of it or any."""
+    space, center, widest, _ = CURVATURES[where]
+    rng, farthest = np.random.default_rng(20), 0.85 * widest
+    for _ in range(trials):
+        radius, speed, clip = farthest * rng.choice([0.003, 0.03, 0.1, 0.2], 3) * [1, 2, 1]
+        if rng.random() < 0.3:  # residuals that are long
+            clip = farthest - 2 * radius - speed
+        steps = hostile(space.dim, 0.99 * widest, clip, rng)
+        x = rng.choice([0, 0.5, 1], len(steps)) if rng.random() < 0.5 else rng.random(len(steps))
+        x = np.full(len(x), rng.choice([0.0, 0.5, 1])) if rng.random() < 0.3 else x
+        query = CurveQuery(x, space.exp(center, steps), center, radius, speed, space)
+        made = mechanism.of(query, 900.0, clip=clip)
+        u = in_domain(query, 1, rng).reshape(2, -1) * rng.choice([0, 1], (2, 1))
+        reach = np.array([radius, speed]) * rng.choice([0, 1e-3, 0.03, 0.3, 1], 2)
+        climbed(made, query, u, np.maximum(reach, [1e-6 * radius, 0]), rng)
+
+
+def scaled(function, *factors):
+    return lambda *args: tuple(f * part for f, part in zip(factors, function(*args), strict=True))
+
+
+PARTS = {
+    "_box": (curve_densities._CurveDensity, ["B", "Z", "speed"]),
+    "_factors": (curve_densities, ["growth", "bent"]),
+    "_changes": (CurveKNormGradient, ["d_p", "d_v", "rest"]),
+    "_acceleration": (curve_densities, ["E_bb", "E_bz", "E_zz"]),
+}
+
+
+def lower(term, share, patch):
+    """Make what is called `term` so large a share of what it is."""
+    if term in ("low", "high"):
+        patch.setattr(curve_densities, "_hessian", too_low(term, share))
+    elif term == "moved":
+        moved = curve_densities._moved
+        patch.setattr(curve_densities, "_moved", lambda *args: share * moved(*args))
+    else:
+        (name, owner, parts), = [(name, owner, parts) for name, (owner, parts) in PARTS.items()
+                                 if term in parts]
+        factors = [share if part == term else 1 for part in parts]
+        patch.setattr(owner, name, scaled(getattr(owner, name), *factors))
+
+
+class Close:
+    """Records about a box for whose ceiling one term is what counts, and is reached.
+
+    `records` are groups (number, time, along, across), times from -1/2 to 1/2; `box` is (along,
+    across) of its centre's point and velocity, and its two reaches. Lengths are in units of the
+    sphere's radius; `seen` is how large a share of the term is seen to be too little, and `reached`
+    how large a share of the ceiling's height over the centre is found.
+    """
+
+    def __init__(self, mechanism, term, records, clip, box, where="positive none negative",
+                 radius=0.01, speed=0.4, seen=0.99, reached=None):
+        self.mechanism, self.term, self.clip, self.seen = mechanism, term, clip, seen
+        self.reached = seen if reached is None else reached
+        self.t = np.repeat([t for _, t, _, _ in records], [n for n, *_ in records])
+        self.steps = np.repeat([step for _, _, *step in records], [n for n, *_ in records], axis=0)
+        self.u, self.reach = np.reshape(box[:4], (2, 2)), np.array(box[4:])
+        self.where, self.radius, self.speed = where.split(), radius, speed
+
+    def at(self, where):
+        """The query, the mechanism, and centre and reach of the box."""
+        space, center, _, axes = CURVATURES[where]
+        unit = 0.5 if "triangles" in where else 1.0
+        axes = unit * axes
+        query = CurveQuery(self.t + 0.5, space.exp(center, self.steps @ axes), center,
+                           unit * self.radius, unit * self.speed, space)
+        made = self.mechanism.of(query, 1e3, clip=unit * self.clip)
+        return query, made, self.u @ axes, unit * self.reach
+
+
+K, T, ROUND = CurveKNormGradient, TruncatedCurveLoss, "positive"
+STILL, CROSS = (0, 0, 0, 0), [(100, 0, 0.05, 0), (100, 0, -0.05, 0)]
+QUARTER = math.pi / 2 - 2e-5
+CLOSE = {
+    "point": Close(K, "B", [(1, 0, 0, 0.01)], 0.3, (*STILL, 1e-5, 0)),
+    "point, away": Close(K, "B", [(1, 0, 1, 1e-3)], 0.3, (1, 0, 0, 0, 1e-6, 0), "none negative",
+                         radius=1.0),
+    "velocity": Close(K, "Z", [(1, 0.5, 0, 0.01)], 0.3, (*STILL, 0, 1e-5)),
+    "part of p": Close(K, "d_p", [(1, 0, 0, 0.01)], 0.3, (*STILL, 1e-5, 0)),
+    "part of v": Close(K, "d_v", [(1, -0.5, 0, 1e-3), (1, 0.5, 0, -1e-3)], 0.3,
+                       (*STILL, 0, 1e-6)),
+    "across": Close(K, "high", [*CROSS, (1, 0, 0, 1e-3)], 1.0, (*STILL, 1e-8, 0)),
+    "across, far": Close(K, "high", [(100, 0, 2, 0), (100, 0, -2, 0), (1, 0, 0, 1e-3)], 2.5,
+                         (*STILL, 1e-8, 0), "none negative"),
+    "beyond the equator": Close(K, "low", [(200, 0, 2.2, 0), (200, 0, -2.2, 0), (1, 0, 0, 1e-3)],
+                                2.6, (*STILL, 1e-8, 0), ROUND, speed=0.1),
+    "clipped": Close(K, "rest", [*CROSS, (1, 0, 0, 0.05)], 1e-3, (*STILL, 1e-6, 0)),
+    "clipped, as far": Close(K, "moved", [*CROSS, (1, 0, 0, 0.05)], 1e-3, (*STILL, 1e-6, 0)),
+    # at an end of the range less is reached: what is clipped twice is bounded as if once
+    "clipped, at an end": Close(
+        K, "rest", [(100, 0.5, 0.1, 0), (100, 0.5, 0, 0), (1, 0.5, 0.05, 0.05)], 1e-3,
+        (0, 0, 0.1, 0, 1e-6, 0), seen=0.88),
+    "spreading": Close(K, "growth", [(1, -0.5, -0.05, 3e-5), (1, 0.5, 0.05, 3e-5)], 0.3,
+                       (0, 0, 0.1, 0, 1e-9, 0), "negative"),
+    "bent": Close(K, "bent", [(1, -0.5, -0.075, 5e-5), (25, 0.02, 0.003, 5e-5)], 0.3,
+                  (0, 0, 0.15, 0, 0, 1e-8), ROUND),
+    "loss, point": Close(T, "B", [(1, 0, 0, 0.3)], 0.5, (*STILL, 1e-3, 0)),
+    "loss, velocity": Close(T, "Z", [(1, 0.5, 0, 0.3)], 0.5, (*STILL, 0, 1e-3)),
+    "loss at the clip": Close(T, "moved", [(1, 0, 0, 0.3)], 0.3, (*STILL, 1e-3, 0)),
+    "losses across the clip": Close(T, "moved", [(1, 0, 0, 0.3), (1, 0, 0, -0.3)], 0.3,
+                                    (*STILL, 1e-4, 0)),
+    "loss across": Close(T, "low", [(50, 0, 0.8, 0), (50, 0, -0.8, 0), (100, 0, 0, 1e-3)], 1.2,
+                         (*STILL, 1e-3, 0), "positive none"),
+    "loss that is concave": Close(T, "low", [(1, 0.5, 2, 0), (1, 0.5, -2, 0)], 2.3,
+                                  (*STILL, 1e-4, 2e-4), ROUND, speed=0.1),
+    "turning": Close(T, "E_zz", [(1, 0.5, 0.1 + QUARTER, 0), (1, -0.5, -0.1 - QUARTER, 0),
+                                 (50, 0.01, 0.002 - QUARTER, 0), (50, -0.01, QUARTER - 0.002, 0)],
+                     1.7, (0, 0, 0.2, 0, 1e-9, 1e-4), ROUND),
+    # half: what balances the slopes, or what moves along, has bounds that are not reached then
+    "turning, point": Close(T, "E_bb", [(1, 0.5, 0.1 + QUARTER, 0), (1, -0.5, -0.1 - QUARTER, 0),
+                                        (1, 0, 0, 0.01)],
+                            1.7, (0, 0, 0.2, 0, 1e-4, 0), ROUND, seen=-1, reached=0.99),
+    "turning, both": Close(T, "E_bz", [(1, 0.5, 0.1 + QUARTER, 0), (1, -0.5, QUARTER - 0.1, 0),
+                                       (2, 0, -QUARTER, 0)],
+                           1.7, (0, 0, 0.2, 0, 4.1e-5, 1e-4), ROUND, seen=0, reached=0.5),
+    "loss, bent, point": Close(
+        T, "bent", [(1, t, 0.3 * t, r) for t in (0.5, -0.5) for r in (1.01e-5, -0.99e-5)], 0.01,
+        (0, 0, 0.3, 0, 1e-5, 0), ROUND, seen=0.5, reached=0.9),
+    # less is reached: of how p and v bend together a part is left over
+    "loss, bent": Close(T, "bent", [(1, 0.5, 0.15, 1.01e-5), (1, 0.5, 0.15, -0.99e-5),
+                                    (1, -0.5, -0.15, -1.01e-5), (1, -0.5, -0.15, 0.99e-5),
+                                    (4000, 0, 0, 0)],
+                        0.01, (0, 0, 0.3, 0, 1e-18, 1e-5), ROUND, seen=0.9),
+}
+
+
+@pytest.mark.parametrize("name, where", [
+    pytest.param(name, place, marks=[pytest.mark.slow] if len(case.t) > 1000 else [])
+    for name, case in CLOSE.items() for place in CURVATURES
+    if place.split(",")[0] in case.where and place not in ("none, Euclidean", "none, tangent")])
+def test_a_ceiling_that_is_lower_by_1_percent_in_one_of_its_terms_is_seen(name, where):
+    """A geodesic of the box is above it, and above one whose height over the centre is 1% less.
+
+    In five cases less is seen: 12%, 10% and 50% too little, an E_bz that is not there, and an E_bb
+    of the other sign. The drift is not seen in a ceiling, for other terms that come with it are
+    slack, and more. All three are seen alone, below.
+    """
+    query, made, u, reach = (case := CLOSE[name]).at(where)
+    here, top, ceiling = climbed(made, query, u, reach, np.random.default_rng(21))
+    assert top > here + case.reached * (ceiling - here)
+    with pytest.MonkeyPatch.context() as patch:
+        lower(case.term, case.seen, patch)
+        assert top > ceiling_of(made, query, u, reach)
+
+
+# how geodesics turn, by differences ---------------------------------------------------------------
+def moved_ends(space, p, v, b, z, t):
+    """Points at t of the geodesics of which p is moved by b, and v, carried along, by z."""
+    return space.exp(space.exp(p, b), t * space.transport(p, b, v + z))
+
+
+def accelerations(space, p, v, b, z, t, h=2e-3):
+    """Covariant, at t, as p and v move along (b, z), shape (m, dim)."""
+    here = space.exp(p, t * v)
+    return sum(space.log(here, moved_ends(space, p, v, s * b, s * z, t)) for s in (h, -h)) / h**2
+
+
+def drifts(space, p, v, b, z, e, f, t, h=1e-3, k=1e-4):
+    """Covariant derivatives along (b, z) of the Jacobi fields of J(0) = e and J'(0) = f at t."""
+    here, fields = space.exp(p, t * v), []
+    for s in (h, -h):
+        q, w = space.exp(p, s * b), space.transport(p, s * b, v + s * z)
+        e_there, f_there = (space.transport(p, s * b, part) for part in (e, f))
+        step = space.log(here, space.exp(q, t * w))
+        there = space.exp(here, step)
+        ahead, behind = (space.log(there, moved_ends(space, q, w, r * e_there, r * f_there, t))
+                         for r in (k, -k))
+        back = -space.transport(here, step, step)
+        fields.append(space.transport(there, back, (ahead - behind) / (2 * k)))
+    return (fields[0] - fields[1]) / (2 * h)
+
+
+TURNS = {  # the space, a point where no frame jumps, two axes, the speed, and the share reached
+    "sphere, slow": (Sphere(2), np.array([2, -1, 2]) / 3, np.eye(2), 0.1, 0.99),
+    "sphere": (Sphere(2), np.array([2, -1, 2]) / 3, np.eye(2), 1.0, 0.72),
+    "sphere, fast": (Sphere(2), np.array([2, -1, 2]) / 3, np.eye(2), 2.5, 0.19),
+    "triangles, slow": (*CURVATURES["positive, triangles"][:2], np.eye(2), 0.05, 0.99),
+    "SPD, slow": (*CURVATURES["negative"][:2], CURVATURES["negative"][3], 0.1, 0.74),
+    "SPD, fast": (*CURVATURES["negative"][:2], CURVATURES["negative"][3], 2.5, 0.26),
+    "shapes, slow": (KendallPlanar(4), KendallPlanar(4).points(
+        np.array([1.1, 1j, -1.3, -0.7j])), np.eye(4)[[0, 2]], 0.05, 0.61),
+}
+
+
+@pytest.mark.parametrize("t", [0.5, -0.25])
+@pytest.mark.parametrize("name", TURNS)
+def test_nothing_turns_by_more_than_its_bound_and_each_is_reached_to_a_share(name, t):
+    """On a slow sphere 1% less would be seen, and on a fast one the other sign of a small term.
+
+    Elsewhere the share is what all terms reach. A quarter is slack where curvature varies, for
+    there ‖R(X, Y)Z‖ is bounded by polarisation; geodesics that are fast turn less than they may.
+    """
+    space, p, axes, speed, share = TURNS[name]
+    rng, v = np.random.default_rng(23), speed * axes[0]
+    pairs = np.array([[one, other] for one in axes for other in axes])
+    drawn = rng.standard_normal((200, 2, space.dim))
+    drawn /= np.linalg.norm(drawn, axis=-1, keepdims=True)
+    x, y = np.concatenate([pairs, drawn]).swapaxes(0, 1)
+    none, far = 0 * x, curve_densities._moments(np.ones((1, 1)), np.array([t]))
+    one, zero, fast = np.ones(1), np.zeros(1), np.array([speed])
+    E = curve_densities._acceleration(space, far, fast)
+    by_p, by_v = (curve_densities._drift(space, far, *way, fast) for way in ((one, zero),
+                                                                             (zero, one)))
+    both_ways = [accelerations(space, p, v, x, sign * y, t) for sign in (1, -1)]
+    seen = [(accelerations(space, p, v, x, none, t), E[0]),
+            ((both_ways[0] - both_ways[1]) / 2, E[1]),
+            (accelerations(space, p, v, none, x, t), E[2]),
+            (drifts(space, p, v, x, none, y, none, t), by_p[0]),
+            (drifts(space, p, v, none, x, y, none, t), by_v[0]),
+            (drifts(space, p, v, x, none, none, y, t), by_p[1]),
+            (drifts(space, p, v, none, x, none, y, t), by_v[1])]
+    for found, bound in seen:
+        largest = np.linalg.norm(found, axis=-1).max()
+        assert share * bound[0] < largest < bound[0] * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("name, radius, of_p, of_v", [
+    ("sphere, slow", 0.2, 0.99, 0.99), ("sphere, slow", 1.3, 0.99, 0.7),
+    ("SPD, slow", 0.2, 0.99, 0.74), ("SPD, slow", 3.0, 0.99, 0.5)])
+def test_point_and_velocity_move_in_a_box_by_no_more_than_its_bounds(name, radius, of_p, of_v):
+    """A velocity that is only carried turns, by the curvature of the triangle with the centre."""
+    space, center, axes, speed, _ = TURNS[name]
+    query = CurveQuery([0.5], center[None], center, radius, speed, space)
+    u, reach = np.concatenate([radius * axes[0], speed * axes[0]]), 1e-4
+    turn = np.linspace(math.pi / 2, 3 * math.pi / 2, 41)[:, None]  # into the domain
+    steps = reach * (np.cos(turn) * axes[0] + np.sin(turn) * axes[1])
+    steps *= (1 - reach / radius)  # and the rim of the domain bends
+    near = u + np.concatenate([steps, 0 * steps], axis=1)
+    (p,), (v,) = query.curve(u[None])
+    points, velocities = query.curve(near)
+    back = space.log(points, p)
+    turned = np.linalg.norm(space.transport(points, back, velocities) - v, axis=1).max()
+    B, Z, _ = CurveKNormGradient.of(query, 1.0, clip=0.01)._box(query, u[None],
+                                                                np.array([[reach, 0.0]]))
+    assert of_p * B[0] < space.dist(points, p).max() <= B[0] * (1 + 1e-6)
+    assert of_v * Z[0] < turned <= Z[0] * (1 + 1e-6)

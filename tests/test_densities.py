@@ -11,18 +11,29 @@ import pytest
 from conftest import mostly_slow
 from scipy.stats import gamma, kstest
 
+from spdlib import densities
 from spdlib.densities import (
     KNormGradient,
     TruncatedLoss,
+    _hessian,
+    _log_volume,
     gradient_sensitivity,
     sample_by_boxes,
     sample_by_chains,
 )
 from spdlib.frechet import FrechetMean
 from spdlib.sampling import ball_steps, laplace_steps
-from spdlib.spaces import AffineInvariant, KendallPlanar, LogEuclidean, Sphere
+from spdlib.spaces import (
+    AffineInvariant,
+    Euclidean,
+    KendallPlanar,
+    LogEuclidean,
+    Sphere,
+    TangentSpace,
+)
 
 POLE = np.array([0.0, 0.0, 1.0])
+TRIANGLE = KendallPlanar(3).points(np.array([1, 1j, -1 - 1j]))
 CUT = math.pi
 
 
@@ -444,3 +455,186 @@ def test_boxes_sample_a_density_that_is_known():
     level, inside = ((X - 0.5) ** 2 + (Y - 0.5) ** 2) / 0.02, np.hypot(X, Y) <= 1
     density = np.exp(-level) * inside
     assert weight.mean() == pytest.approx((level * density).sum() / density.sum(), abs=0.03)
+
+
+# bounds, searched for a point above them ----------------------------------------------------------
+def highest(log_density, at, reach, radii, rng, chains=12, rounds=30):
+    """The largest log density that a climb finds near `at`, within `reach` and the domain.
+
+    `at` has shape (parts, dim): each part moves in a ball about it, and stays in one of `radii`
+    about 0; what moves not at all has reach 0. Chains climb by random steps, which shorten where
+    they fail, from the rim along and against the gradient, from random points of the rim, and from
+    the centre.
+    """
+    def into(u):
+        step = u - at
+        size = np.linalg.norm(step, axis=-1, keepdims=True)
+        u = at + step * np.minimum(1, reach[:, None] / np.maximum(size, 1e-300))
+        size = np.linalg.norm(u, axis=-1, keepdims=True)
+        return u * np.minimum(1, radii[:, None] / np.maximum(size, 1e-300))
+
+    wide = reach[:, None]
+    nudges = 1e-6 * np.eye(at.size).reshape(-1, *at.shape) * wide
+    gradient = (log_density(into(at + nudges)) - log_density(into(at - nudges))).reshape(at.shape)
+    starts = rng.standard_normal((chains, *at.shape))
+    starts[0], starts[1], starts[2] = gradient, -gradient, 0
+    starts /= np.maximum(np.linalg.norm(starts, axis=-1, keepdims=True), 1e-300)
+    x = into(at + starts * wide)
+    y, width, chain = log_density(x), np.full(chains, 0.7), np.arange(chains)
+    for _ in range(rounds):
+        step = rng.standard_normal((chains, 6, *at.shape))
+        step *= rng.choice([0, 1, 1], (chains, 6, len(at), 1))  # at times one part alone
+        tried = into(x[:, None] + width[:, None, None, None] * wide * step)
+        found = log_density(tried.reshape(-1, *at.shape)).reshape(chains, 6)
+        best = found.argmax(axis=1)
+        better = found[chain, best] > y
+        x[better], y[better] = tried[chain, best][better], found[chain, best][better]
+        width = np.where(better, np.minimum(1.3 * width, 1), 0.6 * width)
+    return y.max()
+
+
+def too_low(part, share):
+    """The Hessian's bounds, of which one is off by 1 - `share` to the wrong side."""
+    def made(space, distance):
+        low, high = _hessian(space, distance)
+        return (low + (1 - share) * np.abs(low), high) if part == "low" else (low, share * high)
+    return made
+
+
+# space, centre, how far one may go, and two axes in whose plane all of the curvature is
+CURVATURES = {
+    "positive": (Sphere(2), POLE, 3.0, np.eye(2)),
+    "positive, triangles": (KendallPlanar(3), TRIANGLE, 1.5, np.eye(2)),
+    "none": (LogEuclidean(2), np.eye(2), 3.0, np.eye(3)[:2]),
+    "none, Euclidean": (Euclidean(2), np.eye(2), 3.0, np.eye(3)[:2]),
+    "none, tangent": (TangentSpace(Sphere(2), POLE), POLE, 1.5, np.eye(2)),
+    "negative": (AffineInvariant(2), np.eye(2), 3.0,
+                 np.array([[math.sqrt(0.5), -math.sqrt(0.5), 0], [0, 0, 1]])),
+}
+
+
+def hostile(dim, widest, clip, rng):
+    """Steps to few records or many: in one point, opposite, as far as they go, at the clip."""
+    n = rng.choice([1, 2, 3, 40])
+    direction = _directions(rng, n, dim)
+    if (kind := rng.integers(4)) == 0:
+        return np.tile(direction[0] * widest * rng.random(), (n, 1))
+    if kind == 1:
+        return widest * rng.random() * direction[0] * rng.choice([-1, 1], (n, 1))
+    if kind == 2:
+        return direction * min(clip * rng.choice([1, 0.9, 1.1, 1.01]), widest)
+    return direction * widest
+
+
+def climbed(made, data, v, reach, rng):
+    """The log density at `v`, the largest that is found near it, and the ceiling."""
+    top = highest(lambda x: made.log_density(data, x[:, 0]), v[None], np.array([reach]),
+                  np.array([made.domain]), rng)
+    ceiling = made.log_density(data, v[None], np.array([reach]))[0]
+    here = made.log_density(data, v[None])[0]
+    assert top <= ceiling + 1e-11 * max(1, abs(ceiling), abs(here))
+    return here, top, ceiling
+
+
+@pytest.mark.parametrize("trials", [4, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", CURVATURES)
+def test_a_climb_finds_no_point_of_a_ball_above_its_ceiling(name, trials):
+    space, center, widest, _ = CURVATURES[name]
+    rng = np.random.default_rng(20)
+    for _ in range(trials):
+        radius, domain = widest * rng.choice([0.1, 0.4, 0.99], 2)
+        clip = widest * rng.choice([0.01, 0.1, 0.3, 0.9])
+        data = bare_query(space, center, hostile(space.dim, radius, clip, rng), radius)
+        v = in_ball(1, space.dim, domain, rng)[0] * rng.choice([0, 1])
+        reach = domain * rng.choice([1e-3, 0.03, 0.3, 1.5])
+        for made in (KNormGradient.of(data, 900.0, clip=clip, domain=domain),
+                     TruncatedLoss.of(data, 900.0, clip=clip, domain=domain)):
+            climbed(made, data, v, reach, rng)
+
+
+def bare_query(space, center, steps, radius):
+    """A query that is not asked for its mean, which such records need not have."""
+    return SimpleNamespace(space=space, center=center, steps=steps, n=len(steps), radius=radius)
+
+
+# where a bound is reached: the mechanism, the bound of the Hessian, how far 400 records stand, half
+# of them on either side, how far others stand across, and how many those are; clip and reach
+CLOSE = {
+    "longest gradient": (KNormGradient, "high", 0.05, 1e-3, 1, 0.5, 1e-8),
+    "longest gradient, far": (KNormGradient, "high", 2.0, 1e-3, 1, 2.5, 1e-8),
+    "longest gradient, beyond the equator": (KNormGradient, "low", 2.4, 1e-3, 1, 2.9, 1e-8),
+    "clipped gradient": (KNormGradient, "high", 0.05, 0.05, 1, 1e-3, 1e-6),
+    "least loss": (TruncatedLoss, "low", 0.8, 1e-2, 400, 1.2, 1e-2),
+    "loss at the clip": (TruncatedLoss, None, 0.3, 0.3, 0, 0.3, 1e-3),
+}
+NOT_THERE = {"positive": "longest gradient, far", "positive, triangles": "longest gradient, far"}
+
+
+@pytest.mark.parametrize("where, name", [
+    (where, name) for where in CURVATURES for name in CLOSE
+    if name != NOT_THERE.get(where, "longest gradient, beyond the equator")])
+def test_a_ceiling_or_a_bound_of_the_hessian_that_is_lower_by_1_percent_is_seen(where, name,
+                                                                               monkeypatch):
+    """A point near the centre is above a ceiling whose height over the centre is 1% less."""
+    space, center, _, (one, other) = CURVATURES[where]
+    mechanism, part, far, across, others, clip, reach = CLOSE[name]
+    unit = 0.5 if where == "positive, triangles" else 1.0
+    if where == "negative" and part == "low":
+        other = one  # where nothing bends
+    steps = np.concatenate([np.outer([far, -far] * 200 if others else [far], one),
+                            np.tile(across * other, (others, 1))]) * unit
+    data = bare_query(space, center, steps, 2.5 * unit)
+    made = mechanism.of(data, 900.0, clip=clip * unit, domain=0.1)
+    v, reach = np.zeros(space.dim), reach * unit
+    here, top, ceiling = climbed(made, data, v, reach, np.random.default_rng(21))
+    assert top > here + 0.99 * (ceiling - here)
+    if part:
+        monkeypatch.setattr(densities, "_hessian", too_low(part, 0.99))
+        assert top > made.log_density(data, v[None], np.array([reach]))[0]
+
+
+VOLUMES = [("positive", 2.4, 0.99), ("positive, triangles", 1.2, 0.99), ("negative", 0.0, 0.0),
+           ("negative", 3.0, 0.55), ("negative", 300.0, 0.99)]
+
+
+@pytest.mark.parametrize("where, length, share", VOLUMES)
+def test_a_ceiling_of_the_volume_is_reached_to_a_share_of_its_height(where, length, share):
+    """Where curvature is negative it is a line: all slack at the centre, half of it at 3."""
+    space, _, _, (one, _) = CURVATURES[where]
+    v, reach = length * one[None], np.array([1e-3])
+    around = v + reach * np.array([[0.0], [1], [-1]]) * one
+    here, *near = space.log_volume(around)
+    ceiling = _log_volume(space, v, np.array([length]), reach)[0]
+    assert here + share * (ceiling - here) <= max(near) <= ceiling + 1e-12
+
+
+SLOPES = [("positive", 0.23, 0.99), ("none", 0.99, 0.99), ("negative", 0.99, 0.25)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where, of_low, of_high", SLOPES)
+def test_slopes_of_an_envelope_are_reached_to_a_share(where, of_low, of_high):
+    """Two groups of records, and y, climb to where ‖g(y)‖ is longest or shortest of its distance.
+
+    A slope of 1 is reached. Of how far another is from 1 a quarter is found, for it is that of
+    records at the other end of the ball, and the mean lies among them: a slope that is too close to
+    1 by less than that is not seen here, but the bound that it is made of is, above.
+    """
+    space, center, *_ = CURVATURES[where]
+    radius, rng = 0.7, np.random.default_rng(22)
+    data = bare_query(space, center, np.zeros((2, space.dim)), radius)
+    low, high = KNormGradient.of(data, 1.0)._slopes(data)
+    size = np.full(3, radius)
+
+    def slope(x):
+        mean = space.exp(center, space.mean(center, x[:, :2], 1e-10))
+        y, records = space.exp(center, x[:, 2]), space.exp(center, x[:, :2])
+        gradient = space.log(y[(slice(None), None)], records).mean(axis=1)
+        far = space.dist(y, mean)
+        return np.linalg.norm(gradient, axis=1) / np.maximum(far, 1e-3), far > 1e-3
+
+    at = 1e-2 * _directions(rng, 3, space.dim)
+    largest = highest(lambda x: np.where((found := slope(x))[1], found[0], 0), at, size, size, rng)
+    least = -highest(lambda x: np.where((found := slope(x))[1], -found[0], -9), at, size, size, rng)
+    assert low - 1e-9 <= least <= 1 - of_low * (1 - low) + 1e-2
+    assert 1 + of_high * (high - 1) - 1e-2 <= largest <= high + 1e-9

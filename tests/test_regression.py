@@ -393,6 +393,40 @@ def test_gauss_and_newton_end_at_the_same_curve(monkeypatch):
     assert (space.dist(other.predict(x), fit.predict(x)) <= 1e-7).all()
 
 
+def under_way(space, x, Y, point, velocity, damping):
+    """Fits at this point and velocity, as a step of the descent finds them."""
+    core = regression._Chart(space) if space.flat else space
+    Y = space.coordinates(Y) if space.flat else Y
+    curve = regression._curve(core, point, velocity, x)
+    steps = core._log(curve, Y)
+    axes, f, s, fall = regression._falls(core, point, velocity, x, curve, steps)
+    return core, regression._Fits(
+        x=x, Y=Y, point=point, velocity=velocity, curve=curve, steps=steps, axes=axes, f=f, s=s,
+        fall=fall, energy=regression._square(steps) / 2, damping=damping,
+        farthest=np.linalg.norm(steps, axis=-1).max(axis=-1))
+
+
+def test_damping_shortens_a_step_on_straight_lines_alike_in_point_and_velocity():
+    """It is in units of the information there: the point's is 1, the velocity's the mean of x²."""
+    space, _, _, x, Y = drawn("Euclidean 2")
+    _, _, t = regression._standardised(x)
+    start = np.zeros((2, len(t), space.dim))
+    full, damped = (
+        regression._gauss(*under_way(space, t, Y, *start, np.full(len(t), damping)))[0]
+        for damping in (0.0, 3.0))
+    np.testing.assert_allclose(damped, full / 4, rtol=1e-12)
+
+
+def test_a_step_is_no_longer_than_twice_what_the_records_are_far_in_the_velocity_either():
+    """Else one that goes once around the sphere is taken: it moves no point at x = -1, 0 and 1."""
+    space, x, v = Sphere(2), np.array([[-1.0, 0, 1]]), np.array([[0.3, 0.0]])
+    Y = space.exp(predict(space, POLE[None], v, x), np.array([[0, 0.1], [0, -0.2], [0, 0.1]]))
+    core, fits = under_way(space, x, Y, POLE[None], v.copy(), np.ones(1))
+    around = np.array([[[0, 0], [2 * math.pi, 0]]])
+    regression._move(core, fits, around, np.zeros(1), np.zeros(1))
+    assert np.linalg.norm(fits.velocity - v) <= 2 * fits.farthest[0] < 1
+
+
 def test_no_data_sets_have_no_fits():
     fit = GeodesicRegression(np.ones((0, 5)), np.ones((0, 5, 3)), Sphere(2))
     assert fit.point.shape == (0, 3) and fit.residuals.shape == (0, 5, 2)

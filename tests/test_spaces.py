@@ -1069,3 +1069,41 @@ def test_affine_invariant_matrices_are_those_of_pyriemann(k):
     np.testing.assert_allclose(space.exp(M, v), exp_map_riemann(ambient, M, Cm12=True), rtol=1e-9)
     mean = space.exp(M, space.mean(M, v, 1e-12))
     np.testing.assert_allclose(mean, mean_riemann(X, tol=1e-12, maxiter=200), rtol=1e-9)
+
+
+@pytest.mark.parametrize("space, M", [(Sphere(2), POLE), (Sphere(2, 4.0), POLE),
+                                      (KendallPlanar(4), SQUARE)])
+@pytest.mark.parametrize("radians, refused", [(0.9e-8, True), (1.2e-8, False)])
+def test_a_point_is_taken_for_a_cut_point_within_a_hundred_millionth(space, M, radians, refused):
+    """Of the way there. At this distance itself either will do: no more than a float tells them
+    apart, and the margin is a choice."""
+    step = np.zeros(space.dim)
+    step[0] = space.injectivity_radius * (1 - radians)
+    X = space.exp(M, step)
+    if refused:
+        with pytest.raises(ValueError, match="is a cut point of M"):
+            space.log(M, X)
+    else:
+        assert length(space.log(M, X)) == pytest.approx(step[0], rel=1e-9)
+
+
+ASIDE = np.array([2.0, -1, 2]) / 3  # where no frame jumps
+
+
+@pytest.mark.parametrize("space, M, axis, rho", [
+    (Sphere(2), ASIDE, [1, 0], 0.5), (Sphere(2, 4.0), ASIDE, [1, 0], 0.3),
+    (Sphere(2, 0.25), ASIDE, [1, 0], 1.0), (AFFINE, np.eye(2), [0.5**0.5, -0.5**0.5, 0], 2.0)])
+def test_the_paces_of_a_descent_are_those_of_the_hessian_which_two_records_reach(
+        space, M, axis, rho):
+    """Its eigenvalues by differences of the gradient, for records opposite one another."""
+    X = space.exp(M, rho * np.array([axis, np.negative(axis)]))
+
+    def gradient(v):
+        there = space.exp(M, v)
+        seen = space.log(there[:, None], X).mean(axis=1)
+        return space.transport(there, space.log(there, M), seen)
+
+    h = 1e-5 * np.eye(space.dim)
+    largest = np.linalg.eigvalsh((gradient(-h) - gradient(h)) / 2e-5)
+    paces = space._paces(np.full(2, rho))
+    np.testing.assert_allclose(paces, (1 / largest[-1], 1 / largest[0]), rtol=1e-6)
