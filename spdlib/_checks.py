@@ -5,6 +5,7 @@ float64 array, so that no rounding of a narrower type, no mask and no imaginary 
 than this.
 """
 
+import decimal
 import math
 import numbers
 import re
@@ -117,44 +118,71 @@ def real(value, name):
         return array(value, name).astype(float, order="C", copy=False)
 
 
-def records(value, name, read=array):
-    """`value` as an array of records, each read by itself; what is masked or no number is NaN.
+def records(value, name, read=array, shape=None):
+    """`value` as an array of records; what is masked or no number is NaN.
 
-    An array of numbers stays as it is. Of a sequence, and of an array of objects, no record can
-    change the type in which another one is read. `read` knows the types of numbers.
+    An array of numbers stays as it is. In a sequence and in an array of objects each record is read
+    by itself, as float64, so that none can change how another one is read. Those of a sequence have
+    one shape; where it is given, another one makes a record of NaN. `read` knows the types of
+    numbers.
     """
-    if isinstance(value, Sequence) and not isinstance(value, str) and not _is_buffer(value) \
-            and not hasattr(value, "__array__") and len(value):
-        parts = [records(part, name, read) for part in value]
-        widths = sorted({rounding(part): part.dtype for part in parts}.items())
-        if len(widths) > 1:  # one record's type would decide what is sound in others
-            raise ValueError(f"{name} is made of arrays of dtypes {widths[1][1]} and "
-                             f"{widths[0][1]}; accepted are those of one precision")
-        if len(shapes := {part.shape for part in parts}) > 1:
-            raise ValueError(f"{name} is no array (it has parts of shapes {sorted(shapes)}); "
-                             "accepted are real numbers")
-        with np.errstate(all="ignore"):
-            wide = widths[0][0] == EPS and parts[0].dtype.kind != "c"
-            return read(np.stack([part.astype(float) for part in parts] if wide else parts), name)
-    A = np.asarray(value)  # of a masked array its numbers
-    if A.dtype.kind == "O":
-        number = complex if read is complex_array else float
-        A = np.array([_converted(entry, number) for entry in A.flat], number).reshape(A.shape)
-    if (masked := np.ma.getmaskarray(value) if np.ma.is_masked(value) else None) is not None:
-        A = read(A, name)
-        with np.errstate(all="ignore"):
-            A = A if A.dtype.kind in "fc" else A.astype(float)
-        A = np.where(masked, np.asarray(np.nan, A.dtype), A)
-    return read(A, name)
+    listed, number = _is_sequence(value), complex if read is complex_array else float
+    A = value if listed else np.asanyarray(value)
+    with np.errstate(all="ignore"):
+        if listed:
+            A = _stacked([_record(part, name, number, shape) for part in value], name)
+        elif A.dtype.kind == "O" or np.ma.is_masked(A):
+            A = _numbers(A, name, number)
+    return read(np.ma.getdata(A), name)
+
+
+def _record(value, name, number, shape):
+    """A record of a sequence, or NaN where it has another shape than is known, or none."""
+    try:
+        A = _numbers(value, name, number)
+        if shape is None or A.shape == shape:
+            return A
+    except Exception:  # whatever an object says of itself
+        if shape is None:
+            raise
+    return np.full(shape, np.nan, number)
+
+
+def _numbers(value, name, number):
+    """`value` as floats or complex numbers, NaN where there is none."""
+    if _is_sequence(value):
+        return _stacked([_numbers(part, name, number) for part in value], name)
+    A = np.asanyarray(value)
+    data, missing = np.ma.getdata(A), np.ma.getmaskarray(A)
+    if data.dtype.kind == "O":
+        data = np.array([_converted(entry, number) for entry in data.flat],
+                        number).reshape(data.shape)
+    elif data.dtype.kind not in ("iufc" if number is complex else "iuf"):
+        return np.full(data.shape, np.nan, number)
+    return np.where(missing, number(math.nan), data.astype(number))
+
+
+def _stacked(parts, name):
+    if len(shapes := {part.shape for part in parts}) > 1:
+        raise ValueError(f"{name} is no array (it has parts of shapes {sorted(shapes)}); accepted "
+                         "are records of one shape")
+    return np.stack(parts)
 
 
 def _converted(entry, number):
     """An entry of an array of objects as a float or a complex; NaN where it is no number."""
+    kinds = numbers.Complex if number is complex else (numbers.Real, decimal.Decimal)
     try:
-        sound = isinstance(entry, numbers.Number) and not isinstance(entry, (bool, np.bool_))
+        sound = isinstance(entry, kinds) and not isinstance(entry, (bool, np.bool_))
         return number(entry) if sound else math.nan
     except Exception:  # whatever an object says of itself
         return math.nan
+
+
+def _is_sequence(value):
+    """Whether it is a sequence that is no array, no text, and not empty."""
+    return (isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0
+            and not hasattr(value, "__array__") and not _is_buffer(value))
 
 
 def finite(value, name, read=real):

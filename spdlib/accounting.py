@@ -362,8 +362,8 @@ class BudgetAccountant:
                         f"{self._total(spent.group):.6g} is spent")
                 self._spent.append(spent)
             yield
-        except BaseException:  # an interrupt is no reason to keep what was not used
-            if refund:
+        except BaseException as error:  # an interrupt is no reason to keep what was not used
+            if refund and not isinstance(error, GeneratorExit):  # of a context that was left
                 with self._lock:  # this entry, if it is there, and no other of the same cost
                     self._spent[:] = [each for each in self._spent if each is not spent]
             raise

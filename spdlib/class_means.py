@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from ._checks import choice, unmasked
+from ._checks import choice, is_lazy, unmasked
 from ._estimator import Estimator
 from .accounting import spending
 from .clipping import ClippedSum, project_to_ball, shrink_to_center
@@ -92,7 +92,7 @@ class ClassSums(FrechetMean):
 
         It is not private. ValueError for a bad record or label.
         """
-        names = range(len(self.classes))
+        names, _ = range(len(self.classes)), self.codes  # looked at once, before threads ask
 
         def by_class(block, steps):
             return np.array([steps[self.codes[block] == i].sum(axis=0) for i in names])
@@ -289,8 +289,14 @@ def public_classes(classes):
 
 def _labels(y, n, classes):
     """The labels one by one, a list: in an array that is made of all, one might turn the others."""
+    if is_lazy(y):
+        raise ValueError("y is a dask array; accepted are labels in memory, as y.compute() makes")
     if isinstance(y, np.ndarray):
         words = classes.dtype.kind
+        if (words in "iu" and y.dtype.kind == "f"
+                and classes.astype(y.dtype).astype(object).tolist() != classes.tolist()):
+            raise ValueError(f"y is an array of dtype {y.dtype}, in which {classes.tolist()} are "
+                             "not all themselves; accepted are integers, or a list")
         if y.dtype.kind != "O" and (y.dtype.kind in "US") != (words in "US"):
             raise ValueError(f"y is an array of dtype {y.dtype}; accepted are labels such as "
                              f"{classes.tolist()}")

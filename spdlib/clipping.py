@@ -186,18 +186,36 @@ class ClippedSum:
 def seen_from(center, X, space, on_invalid="raise", name="X"):
     """Steps from the centre to the records `X`, shape `(n, dim)`, and which are points, `(n,)`.
 
-    All records of all estimators come this way. They are read once, into memory in C order, and
-    whether one is a point of the space is asked of it alone. For what is none the centre stands in
+    All records of all estimators come this way. They are read once, as float64 into memory in C
+    order, and whether one is a point of the space is asked of its numbers alone, not of the type of
+    the array, in which all stand. For what is none the centre stands in
     its place, with a step of length 0, or, where `on_invalid` is "raise", there is a ValueError. So
     a batch keeps its size and its layout, and the step to a record has the same bits alone and in
     any batch, whatever the others are. It is not clipped.
     """
-    X = np.array(X, order="C")
+    X = np.array(X, complex if X.dtype.kind == "c" else float, order="C")
+    if len(space.shape) == 2:
+        X = _evened(X)
     steps, sound = space.where_log(center, X)
     if on_invalid == "raise" and not sound.all():
         space.coordinates(X) if space.flat else space.points(X, name)  # says what is wrong
         raise ValueError(f"{name}[{sound.argmin()}] is none; accepted are points of {space!r}")
     return steps, sound
+
+
+def _evened(X):
+    """The matrices `X`, of which those of float32 numbers are symmetric if they nearly are.
+
+    By at most 16 units of float32's rounding of the largest entry. In an array of float32 that one
+    float64 record has widened, the others have float32 numbers all the same.
+    """
+    transpose = X.swapaxes(-2, -1)
+    if (X == transpose).all():
+        return X
+    narrow = (X == X.astype(np.float32)).all(axis=(-2, -1))
+    most = 16 * np.finfo(np.float32).eps * np.abs(X).max(axis=(-2, -1))
+    narrow &= np.abs(X - transpose).max(axis=(-2, -1)) <= most
+    return np.where(narrow[:, None, None], X / 2 + transpose / 2, X)
 
 
 def numbers_of(space):

@@ -78,8 +78,9 @@ class CurveQuery:
         self.radius, self.speed = _size(radius, "radius"), _size(speed, "speed")
         self.x_range = _range(x_range)
         self._on_invalid = choice(on_invalid, "on_invalid", POLICIES)
-        self._x = real(records(x, "x"), "x").copy()  # the caller may change theirs
-        self._Y = records(Y, "Y", numbers_of(space)).copy()
+        point, x_shape = (space.shape, ()) if on_invalid == "center" else (None, None)
+        self._x = real(records(x, "x", shape=x_shape), "x").copy()  # the caller may change theirs
+        self._Y = records(Y, "Y", numbers_of(space), point).copy()
         if (self._x.ndim != 1 or len(self._x) == 0
                 or self._Y.shape != (len(self._x), *space.shape)):
             raise ValueError(f"x and Y have shapes {self._x.shape} and {self._Y.shape}; accepted "

@@ -1,5 +1,6 @@
 """Fréchet means: the query, and its sensitivity."""
 
+import copy
 import functools
 import math
 
@@ -142,7 +143,8 @@ class FrechetMean:
 
     def __init__(self, X, center, radius, space=None, on_invalid="raise", weights=None):
         read = array if space is None else numbers_of(space)
-        self._X = _records(X, read)
+        known = np.shape(center) or None if space is None else space.shape
+        self._X = _records(X, read, known if on_invalid == "center" else None)
         shape = self._X.shape
         if space is None:
             if len(shape) != 3 or 0 in shape or shape[1] != shape[2]:
@@ -257,13 +259,15 @@ class RunningMean(FrechetMean):
         The first batch fixes the `grid`, by default the finest. On a ValueError for a bad record or
         one too many, none of the batch is added.
         """
-        X = _records(X, numbers_of(self.space))
+        known = self.space.shape if self.on_invalid == "center" else None
+        X = _records(X, numbers_of(self.space), known)
         if X.shape[1:] != self.space.shape or X.ndim == 0:
             raise ValueError(f"X has shape {X.shape}; accepted is (m, {shape_of(self.space)}), "
                              f"points of {self.space!r}")
-        self._sum = self._sum or self._empty(grid)
         vars(self).pop("step", None)  # of a release that was refused before
-        _add(self._sum, X)
+        with np.errstate(all="ignore"):
+            sum = _add(copy.copy(self._sum) or self._empty(grid), X)
+        self._sum = sum  # all of the batch or none of it, whenever an interrupt comes
         return self
 
     def total(self, grid=None):
@@ -293,12 +297,15 @@ def public_weights(weights, n):
     return weights / weights.max()
 
 
-def _records(X, read):
-    """The records as an array, or, where they are a dask array, as one that can be summed."""
+def _records(X, read, shape=None):
+    """The records as an array, or, where they are a dask array, as one that can be summed.
+
+    Where the `shape` of one is known, a sequence may hold others, which are none.
+    """
     if is_lazy(X):
         from .cluster import lazy_records
         return lazy_records(X, read)
-    return records(X, "X", read)
+    return records(X, "X", read, shape)
 
 
 def _add(sum, X, weights=None):

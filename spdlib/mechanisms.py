@@ -71,7 +71,8 @@ class Answers:
     def prepared(self, query):
         """The function of `rng` and `size` that draws `answer(query, rng, size)`.
 
-        ValueError as of `answer`. Whatever has to be refused is refused here, before anything is
+        It holds what is not private, and each answer that it draws costs the promise. ValueError as
+        of `answer`. Whatever has to be refused is refused here, before anything is
         drawn, so that a budget may be given back if this fails, and never after it.
         """
         draw = self._prepared(query)

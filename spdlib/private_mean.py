@@ -191,7 +191,6 @@ class PrivateFrechetMean(Estimator):
         draw = self._paid(query, mechanism, rng, accountant, group)
         return self._release(query, mechanism, draw, rng is not None, group)
 
-    @np.errstate(all="ignore")
     def partial_fit(self, X, y=None):
         """Take in a batch of the `n` records of which the constructor was told; returns itself.
 
@@ -213,10 +212,11 @@ class PrivateFrechetMean(Estimator):
             space, but for the tangent mean; for "k-norm gradient" and "truncated loss", which ask
             for each record. Then none of the batch is added.
         """
-        query, mechanism, _ = running = self._running or self._begin(X)
-        self._unchanged(running)
+        with np.errstate(all="ignore"):
+            query, mechanism, _ = running = self._running or self._begin(X)
+            self._unchanged(running)
         query.add(X, getattr(mechanism, "grid", None))
-        self._running = running
+        self._running = running  # nothing may come after it that an interrupt could end
         return self
 
     @np.errstate(all="ignore")

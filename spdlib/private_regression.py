@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._checks import choice, finite, generator, integer, number
+from ._checks import choice, finite, generator, integer, number, records
 from ._estimator import Estimator
 from .accounting import spending
 from .calibration import sigma_analytic
@@ -358,7 +358,8 @@ class PrivateGeodesicRegression(Estimator):
     def _query(self, x, Y):
         space = self.space
         if space is None:
-            shape = np.shape(Y)
+            Y = records(Y, "Y")
+            shape = Y.shape
             if len(shape) != 3 or 0 in shape or shape[1] != shape[2]:
                 raise ValueError(f"Y has shape {shape}; accepted is (n, k, k) with n ≥ 1 and k ≥ 1")
             space = LogEuclidean(shape[1])

@@ -313,7 +313,8 @@ def test_a_list_of_arrays_is_refused_where_one_is_masked_or_of_another_precision
     for several in (masked, deque(masked)) if argument not in RECORDS else ():
         with pytest.raises(ValueError, match=f"^{name} is an array with masked entries"):
             call(several)
-    for several in (mixed, mixed[::-1], deque(mixed), halves, scalars, rows, buffer, foreign):
+    every = mixed, mixed[::-1], deque(mixed), halves, scalars, rows, buffer, foreign
+    for several in every if argument not in RECORDS else ():
         message = f"^{name} is made of arrays of dtypes float32 and float64; accepted are those of"
         with pytest.raises(ValueError, match=message):
             call(several)
@@ -322,11 +323,22 @@ def test_a_list_of_arrays_is_refused_where_one_is_masked_or_of_another_precision
 
 def test_the_type_of_one_record_does_not_decide_whether_another_is_sound():
     """Else a single record of another type could move all of them in or out of the mean."""
-    flat = [np.diag([1e-9, 1.0]).astype(np.float32)] * 9  # rank-deficient, by its own type
-    query = FrechetMean(flat, None, 1.0, on_invalid="center")
-    assert not query.step.any()
-    with pytest.raises(ValueError, match="^X is made of arrays of dtypes"):
-        FrechetMean([*flat[1:], np.eye(2)], None, 1.0, on_invalid="center")
+    V = np.linalg.qr(np.random.default_rng(0).standard_normal((50, 3, 3)))[0].astype(np.float32)
+    narrow = (V * np.array([9, 4, 2], np.float32)) @ V.swapaxes(1, 2)  # symmetric to its rounding
+    narrow[7] = np.diag([1e-9, 1, 1]).astype(np.float32)
+    assert not np.array_equal(narrow, narrow.swapaxes(1, 2))
+    expected = FrechetMean(narrow, None, 9.0, on_invalid="center")._bare_steps()
+    assert np.linalg.norm(expected, axis=1).min() > 1
+    for other in (np.full((3, 3), np.nan), np.eye(3, dtype=int), np.eye(3, dtype=np.longdouble),
+                  np.eye(3).tolist(), np.full((3, 3), None), np.full((3, 3), "x"),
+                  np.full((3, 3), 1j), np.eye(3, dtype=bool), np.eye(3, dtype=np.float16)):
+        listed = [other, *narrow[1:]]
+        ways = [listed, deque(listed), [np.asarray(each).tolist() for each in listed]]
+        if np.asarray(other).dtype.kind in "iufO":  # np.array makes one type of all
+            ways.append(np.array(listed))
+        for X in ways:
+            steps = FrechetMean(X, None, 9.0, on_invalid="center")._bare_steps()
+            assert steps[1:].tobytes() == expected[1:].tobytes()
 
 
 @pytest.mark.parametrize("draw", [

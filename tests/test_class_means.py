@@ -541,3 +541,12 @@ def test_gestures_of_real_hands_still_classify_at_a_large_epsilon_and_not_at_a_s
             epsilon, 1e-6, radius, classes, center, labels=labels).fit(
                 X[~test], y[~test], rng=0).means_)) for epsilon in (8, 0.25)]
         assert lost[0] < 5 < 15 < lost[1]
+
+
+def test_labels_of_a_type_that_runs_classes_together_are_refused():
+    big = [2**53, 2**53 + 1]
+    with pytest.raises(ValueError, match="y is an array of dtype float64, in which"):
+        PrivateClassMeans(1.0, 1e-6, 1.0, big).fit(random_spd(4, 2, 0.5, 0),
+                                                   np.array([*big, 1, 0.5]))
+    listed = PrivateClassMeans(1.0, 1e-6, 1.0, big, on_invalid="center")
+    assert listed.fit(random_spd(4, 2, 0.5, 0), [*big, 1, 0.5], rng=0).counts_.shape == (2,)

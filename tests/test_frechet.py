@@ -367,7 +367,7 @@ def test_a_fit_that_fails_leaves_no_attribute_of_an_earlier_one(name):
     (np.ones((1, 1, 2, 2)) + np.eye(2), "X has shape"), (np.ones((2, 2, 3)), "X has shape"),
     (np.ones((2, 0, 0)), "X has shape"), ([], r"X has shape \(0,\)"), (3.0, r"X has shape \(\)"),
     (None, r"X has shape \(\)"), ("X", "X is an array of dtype <U1"),
-    ([[[1, 0], [0, 1]], [[1]]], "X is no array .*; accepted are real numbers"),
+    ([[[1, 0], [0, 1]], [[1]]], "X is no array .*; accepted are records of one shape"),
     (1j * np.ones((2, 2, 2)), "X is an array of dtype complex128; accepted are real numbers"),
     (np.ones((2, 2, 2), bool), "X is an array of dtype bool; accepted are real numbers"),
     (np.ma.masked_equal(np.tile(np.eye(2), (2, 1, 1)), 0), r"X\[0, 0, 1\] is nan"),

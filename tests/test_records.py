@@ -330,10 +330,29 @@ def test_an_object_that_is_no_number_makes_a_bad_record_and_turns_no_other(entry
     steps, sound = seen_from(np.eye(2), FrechetMean(Y, None, 1.0)._X, LogEuclidean(2), "center")
     assert sound.tolist() == [True, True, True, False, True] and not steps[3].any()
     assert bits(steps[:3]) == bits(seen_from(np.eye(2), X[:3], LogEuclidean(2))[0])
-    listed = Y.tolist()
-    if not isinstance(entry, (str, bool, complex, list)):  # which make other shapes or types
-        query = FrechetMean(listed, None, 1.0, on_invalid="center")
+    if not isinstance(entry, list):  # which makes a record of another shape
+        query = FrechetMean(Y.tolist(), None, 1.0, on_invalid="center")
         assert bits(query._bare_steps()) == bits(steps)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("entry", [3 + 5j, np.complex128(3 + 5j), np.str_("3"), np.True_,
+                                   np.datetime64(3, "s")], ids=str)
+def test_what_is_half_a_number_is_none(entry):
+    X = np.tile(np.eye(2), (3, 1, 1)).astype(object)
+    X[1, 0, 0] = entry
+    for Y in (X, X.tolist()):
+        query = FrechetMean(Y, None, 1.0, on_invalid="center")
+        assert not query._bare_steps().any() and np.isnan(query._X[1, 0, 0])
+
+
+def test_a_mask_is_seen_behind_an_array_like():
+    class Like:
+        def __array__(self, dtype=None, copy=None):
+            return np.ma.masked_array(2.0 * np.eye(2), [[True, False], [False, False]])
+
+    query = FrechetMean([Like(), 2 * np.eye(2)], None, 1.0, on_invalid="center")
+    assert query._bare_steps().any(axis=1).tolist() == [False, True]
 
 
 # what an attack found in a state before this one
@@ -417,3 +436,46 @@ def test_no_state_of_errors_of_the_caller_ends_a_fit(record):
     X[0] = record
     with np.errstate(all="raise"):
         PrivateFrechetMean(1.0, 1e-6, 1.0, on_invalid="center").fit(X)
+
+
+class Hostile:
+    """What raises whenever it is looked at."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("no")
+
+    def __float__(self):
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("record", [
+    None, {}, "a", [], [[1.0]], [[1.0, 0.0], [0.0]], 3.0, Hostile(), [[Hostile(), 0], [0, 1]],
+    np.zeros((3, 3)), np.eye(2, dtype=bool), np.full((2, 2), np.datetime64(0, "s"))],
+    ids=lambda record: type(record).__name__ + str(np.shape(record) if isinstance(
+        record, np.ndarray) else ""))
+def test_no_record_of_a_list_ends_a_fit_where_bad_ones_count_as_the_centre(record):
+    X = list(np.tile(2 * np.eye(2), (5, 1, 1)))
+    X[3] = record
+    for space in (LogEuclidean(2), None):
+        query = FrechetMean(X, np.eye(2), 1.0, space, "center")
+        assert query._bare_steps().any(axis=1).tolist() == [True, True, True, False, True]
+    curve = CurveQuery([0.0, 1.0, record, 0.5, 0.2], X, np.eye(2), 1.0, 1.0, LogEuclidean(2),
+                       (0, 1), "center")
+    assert curve.steps.any(axis=1)[[0, 1, 3, 4]].tolist() == [True, True, False, True]
+    assert np.isfinite(curve.times).all()
+
+
+def test_a_batch_that_is_interrupted_is_in_the_sum_or_not(monkeypatch):
+    """Tried again, it may not count twice."""
+    X = np.tile(2 * np.eye(2), (6, 1, 1))
+
+    def interrupted(sum, X, weights=None):
+        sum.add(X, weights)
+        raise KeyboardInterrupt
+
+    private = PrivateFrechetMean(1.0, 1e-6, 3.0, np.eye(2), n=20).partial_fit(X[:3])
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("spdlib.frechet._add", interrupted)
+        private.partial_fit(X[3:])
+    assert private._running[0]._sum.count == 3
+    assert private.partial_fit(X[3:])._running[0]._sum.count == 6

@@ -1105,5 +1105,5 @@ def test_the_paces_of_a_descent_are_those_of_the_hessian_which_two_records_reach
 
     h = 1e-5 * np.eye(space.dim)
     largest = np.linalg.eigvalsh((gradient(-h) - gradient(h)) / 2e-5)
-    paces = space._paces(np.full(2, rho))
+    paces = _descent.paces(space.curvature, np.full(2, rho))
     np.testing.assert_allclose(paces, (1 / largest[-1], 1 / largest[0]), rtol=1e-6)
