@@ -59,9 +59,10 @@ class PrivateFrechetMean(Estimator):
         promise holds for the floats that leave: with OpenDP (`spdlib[hardened]`), take it for every
         release that leaves the house.
     on_invalid : {"raise", "center"}
-        What happens to a record that is no point of the space. "raise" refuses the data set, and
-        the exception speaks of the data: keep it inside. "center" puts the public centre in its
-        place: each record is mapped by itself, so n stays public and the sensitivity stands.
+        What happens to a record that is no point of the space, that is masked, or that has entries
+        which are no numbers. "raise" refuses the data set, and the exception speaks of the data:
+        keep it inside. "center" puts the public centre in its place: each record is mapped by
+        itself, so n stays public and the sensitivity stands.
     space : optional
         The space of the records, `LogEuclidean(k)` by default.
     statistic : {"frechet", "tangent"}
