@@ -147,7 +147,7 @@ PROGRAMS = {
     "a count in 8 bits": whole_counts,
     "steps clipped, raw ones used": lambda: means(gaussian, GLOBE, [0.0] * 2, 0.3),
     "residuals clipped, raw ones added up": lambda: means(k_norm, GLOBE, [0.3] * 4, 0.3),
-    "truncated loss that does not truncate, for means": lambda: means(
+    "truncated loss that truncates at twice the distance": lambda: means(
         truncated, GLOBE, [0.0] * 4, 0.3),
     "gradients of a curve clipped, raw ones added up": lambda: curves(k_norm_curve),
     "gradients of a descent clipped, raw ones added up": lambda: curves(descent),
