@@ -155,7 +155,6 @@ PROGRAMS = {
         unclipped, MATRICES, [0.0] * 4, 1.0),
     "a bad record counted as another one": lambda: curves(truncated_curve, 2, 3),
     "earlier batches counted twice": lambda: batches(lambda X: [X[:1], X[1:]]),
-    "the first block of a batch counted twice": lambda: batches(lambda X: [X]),
     "merged batches counted twice": lambda: batches(in_chunks),
     "the first record of a descent counted twice": lambda: curves(descent),
 }
