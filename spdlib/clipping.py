@@ -188,10 +188,10 @@ def seen_from(center, X, space, on_invalid="raise", name="X"):
 
     All records of all estimators come this way. They are read once, as float64 into memory in C
     order, and whether one is a point of the space is asked of its numbers alone, not of the type of
-    the array, in which all stand. For what is none the centre stands in
-    its place, with a step of length 0, or, where `on_invalid` is "raise", there is a ValueError. So
-    a batch keeps its size and its layout, and the step to a record has the same bits alone and in
-    any batch, whatever the others are. It is not clipped.
+    the array, in which all stand. For what is none the centre stands in its place, with a step of
+    length 0, or, where `on_invalid` is "raise", there is a ValueError. So a batch keeps its size
+    and its layout, and the step to a record has the same bits alone and in any batch, whatever the
+    others are. It is not clipped.
     """
     X = np.array(X, complex if X.dtype.kind == "c" else float, order="C")
     if len(space.shape) == 2:
@@ -210,9 +210,10 @@ def _evened(X):
     float64 record has widened, the others have float32 numbers all the same.
     """
     transpose = X.swapaxes(-2, -1)
-    if (X == transpose).all():
+    narrow = (X != transpose).any(axis=(-2, -1))
+    if not narrow.any():
         return X
-    narrow = (X == X.astype(np.float32)).all(axis=(-2, -1))
+    narrow &= (X == X.astype(np.float32)).all(axis=(-2, -1))
     most = 16 * np.finfo(np.float32).eps * np.abs(X).max(axis=(-2, -1))
     narrow &= np.abs(X - transpose).max(axis=(-2, -1)) <= most
     return np.where(narrow[:, None, None], X / 2 + transpose / 2, X)
