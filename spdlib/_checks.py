@@ -15,6 +15,7 @@ import numpy as np
 
 TINY, HUGE = math.ulp(0.0), float(np.finfo(float).max)
 EPS = math.ulp(1.0)
+SHORTEST, LONGEST = 1e-100, 1e100  # lengths whose squares and quotients are floats
 
 
 def number(value, name, low, high, accepted, also=None):
@@ -37,6 +38,12 @@ def positive(value, name):
     return number(value, name, TINY, HUGE, "finite numbers above 0")
 
 
+def size(value, name, also=None):
+    """`value` as a length whose square and quotients are floats."""
+    return number(value, name, SHORTEST, LONGEST,
+                  f"numbers from {SHORTEST:g} to {LONGEST:g}", also)
+
+
 def integer(value, name, low, high=math.inf):
     """`value` as an int in [low, high]."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
@@ -51,6 +58,13 @@ def choice(value, name, accepted):
     if not isinstance(value, str) or value not in accepted:
         raise ValueError(f"{name} is {value!r}; accepted are {sorted(accepted)}")
     return value
+
+
+def flag(value, name):
+    """`value` as a bool, if it is one."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} is {value!r}; accepted are True and False")
+    return bool(value)
 
 
 def generator(rng):
@@ -201,6 +215,11 @@ def complex_array(value, name):
         raise ValueError(f"{name} is an array of dtype {A.dtype}; accepted are complex numbers")
     with np.errstate(over="ignore", invalid="ignore"):
         return A.astype(complex, order="C", copy=False)
+
+
+def of_numbers(kind):
+    """What reads an array of numbers of this kind, float or complex."""
+    return complex_array if kind is complex else array
 
 
 def is_lazy(value):

@@ -113,7 +113,7 @@ def replay(release, studies, seed=0):
         return float(max(np.linalg.norm((steps - step) / unit, axis=1).max() for step in steps))
 
 
-def adversaries(X, center, radius, space=None, on_invalid="raise", index=0):
+def adversaries(X, ball: Ball, on_invalid: str = "raise", index: int = 0) -> list:
     """Data sets that differ in one record, chosen by an opponent; each a neighbour of all others.
 
     In the place of that record come the centre, both ends of two diameters of the ball, the same
@@ -124,7 +124,7 @@ def adversaries(X, center, radius, space=None, on_invalid="raise", index=0):
     ----------
     X : array of shape (n, k, k), or (n, *space.shape)
         The records, n ≥ 2; integers and narrower floats become float64.
-    center, radius, space, on_invalid
+    ball, on_invalid
         As of `PrivateFrechetMean`.
     index : int
         Which record the opponent is.
@@ -139,13 +139,11 @@ def adversaries(X, center, radius, space=None, on_invalid="raise", index=0):
         For a value outside its range, a shape that does not fit, and where float64 holds no record
         so far from the centre.
     """
-    X = numbers_of(space)(X, "X")
+    space, center, radius = checked_ball(ball).space, ball.center, ball.radius
+    X = of_numbers(space.numbers)(X, "X")
     X = X.astype(np.result_type(X, float))  # an opponent's record is neither cut nor rounded
-    if X.ndim == 0 or X.shape[1:] != (space.shape if space else 2 * X.shape[-1:]) or len(X) < 2:
-        accepted = shape_of(space) if space else "k, k"
-        raise ValueError(f"X has shape {X.shape}; accepted is (n, {accepted}) with n ≥ 2")
-    space = space or LogEuclidean(X.shape[-1])
-    center, radius = public_center(center, space), ball_radius(radius)
+    if X.ndim == 0 or X.shape[1:] != space.shape or len(X) < 2:
+        raise ValueError(f"X has shape {X.shape}; accepted is (n, {ends(space)}) with n ≥ 2")
     index = integer(index, "index", 0, len(X) - 1)
     axes = np.eye(space.dim)[[0, -1]]
     reaches = radius, min(3 * radius, space.injectivity_radius)

@@ -20,16 +20,24 @@ smaller of r and max(0, rho - (d-2) sigma^2 / rho). The release is |g e^(i psi) 
 """
 
 import math
-import types
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import beta, betainc
 
-from ._checks import HUGE, choice, integer, number, positive
-from .frechet import frechet_sensitivity
-from .private_mean import EXACT, MECHANISMS, NORMAL
+from ._checks import HUGE, flag, integer, number, positive
+from .mechanisms import (
+    MEANS,
+    ClassicalGaussian,
+    DiscreteGaussian,
+    L2Mechanism,
+    Noise,
+    RiemannianLaplace,
+    TangentGaussian,
+    chosen,
+)
+from .queries import Mean
 from .spaces import LogEuclidean
 
 # The tanh-sinh rule on [0, 1]. Its nodes crowd at both ends, by powers: what an integrand does
@@ -38,7 +46,7 @@ _T = np.linspace(-3.2, 3.2, 129)
 _NODES = 1 / (1 + np.exp(-np.pi * np.sinh(_T)))
 _WEIGHTS = (_T[1] - _T[0]) * np.pi * np.cosh(_T) * _NODES * _NODES[::-1]
 MOST_RECORDS = 10**12
-NOISES = "gaussian", "classical gaussian", "l2", "laplace"
+NOISES = TangentGaussian, ClassicalGaussian, L2Mechanism, RiemannianLaplace
 
 
 class Row(NamedTuple):
@@ -63,7 +71,8 @@ class Row(NamedTuple):
     shrunk_worst: float | None
 
 
-def expected_error(mechanism, d, radius=None, at=0.0, power=1, shrink=False):
+def expected_error(mechanism: Noise, d: int, radius: float | None = None, at: float = 0.0,
+                   power: int = 1, shrink: bool = False) -> float:
     """Mean distance of a release from the mean of the clipped records, or that of its square.
 
     Exact, whatever the data are: a closed form for bare noise, quadrature for a release that is
@@ -112,9 +121,7 @@ def expected_error(mechanism, d, radius=None, at=0.0, power=1, shrink=False):
     if not getattr(getattr(mechanism, "space", None), "flat", True) and radius is not None:
         raise ValueError(f"mechanism is {mechanism!r}; accepted with a radius are those on flat "
                          "spaces, where it is known how much a projection saves")
-    if not isinstance(shrink, (bool, np.bool_)):
-        raise ValueError(f"shrink is {shrink!r}; accepted are True and False")
-    if shrink:
+    if flag(shrink, "shrink"):
         return _shrunk(mechanism, d, radius, at, power)
     if radius is None:
         number(at, "at", 0, 0, "0 without a radius, since bare noise is the same everywhere")
@@ -217,7 +224,7 @@ def _nodes(ends):
             for each in (nodes, np.multiply.outer(_WEIGHTS, width)))
 
 
-def worst_error(mechanism, d, radius, shrink=False):
+def worst_error(mechanism: Noise, d: int, radius: float, shrink: bool = False) -> float:
     """Mean distance of a projected release where the mean is in the worst place of the ball.
 
     Found by a search over the distance of the mean from the centre.
@@ -234,11 +241,12 @@ def worst_error(mechanism, d, radius, shrink=False):
     return float(max(*errors, -refined.fun))
 
 
-def plan(k, n, radius, epsilon, delta):
+def plan(k: int, n: int, radius: float, epsilon: float, delta: float,
+         mechanisms=NOISES) -> list[Row]:
     """What each mechanism would do for the mean of n records of size k in a ball: a list of `Row`.
 
-    The classical Gaussian noise is there for ε < 1 only, where its theorem is stated. Laplace noise
-    has δ = 0, a stronger promise than the others'.
+    A mechanism is there only at an ε for which its theorem is stated, the classical Gaussian for
+    ε < 1. Laplace noise has δ = 0, a stronger promise than the others'.
 
     Parameters
     ----------
@@ -248,6 +256,8 @@ def plan(k, n, radius, epsilon, delta):
         Of the public ball.
     epsilon, delta : float
         The promise.
+    mechanisms : sequence of classes
+        Of noise that is added to coordinates.
 
     Raises
     ------
@@ -263,23 +273,24 @@ def plan(k, n, radius, epsilon, delta):
     l2         0.059 0.103 0.059
     laplace    0.060 0.105 0.060
     """
-    query, rows = _query(k, n, radius), []
-    for name in NOISES:
-        if name == "classical gaussian" and epsilon >= 1:
+    query, rows = _mean(k, n, radius), []
+    for each in mechanisms:
+        if epsilon >= each.below:
             continue
-        promised = 0 if name == "laplace" else delta
-        mechanism, d = MECHANISMS[name](query, epsilon, promised), query.space.dim
+        promised = 0 if each.pure else delta
+        mechanism, d = each.of(query, epsilon, promised), query.space.dim
         law, shrunk = mechanism.error(d), (None, None)
-        if name in NORMAL and d >= 3:
+        if mechanism.law == "gaussian" and d >= 3:
             shrunk = (expected_error(mechanism, d, radius, shrink=True),
                       worst_error(mechanism, d, radius, shrink=True))
-        rows.append(Row(name, promised, law.kwds["scale"], float(law.mean()), float(law.ppf(0.95)),
-                        expected_error(mechanism, d, radius), worst_error(mechanism, d, radius),
-                        *shrunk))
+        rows.append(Row(each.name, promised, law.kwds["scale"], float(law.mean()),
+                        float(law.ppf(0.95)), expected_error(mechanism, d, radius),
+                        worst_error(mechanism, d, radius), *shrunk))
     return rows
 
 
-def records_needed(k, radius, epsilon, delta, wanted, mechanism="gaussian"):
+def records_needed(k: int, radius: float, epsilon: float, delta: float, wanted: float,
+                   mechanism="gaussian") -> int:
     """The smallest n at which the mean distance of the bare release is at most `wanted`.
 
     Parameters
@@ -292,9 +303,9 @@ def records_needed(k, radius, epsilon, delta, wanted, mechanism="gaussian"):
         The promise; δ is 0 for "laplace".
     wanted : float
         Mean log-Euclidean distance to the mean of the clipped records.
-    mechanism : {"gaussian", "classical gaussian", "l2", "laplace", "discrete gaussian"}
-        The noise. The discrete one errs as the first, up to some ten million records and at an ε up
-        to 10; what the cut to its grid adds beyond is not counted.
+    mechanism : str or class of a Mechanism
+        Whose noise is added to coordinates. The discrete Gaussian errs as "gaussian", up to some
+        ten million records and at an ε up to 10; what the cut to its grid adds is not counted.
 
     Raises
     ------
@@ -307,13 +318,16 @@ def records_needed(k, radius, epsilon, delta, wanted, mechanism="gaussian"):
     >>> records_needed(k=3, radius=2.0, epsilon=1.0, delta=1e-6, wanted=0.05)
     795
     """
-    name = choice(mechanism, "mechanism", (*NOISES, *EXACT))
-    make = MECHANISMS["gaussian" if name in EXACT else name]
-    wanted = positive(wanted, "wanted")
+    make, wanted = chosen(mechanism, MEANS), positive(wanted, "wanted")
+    if make.mechanism is DiscreteGaussian:  # which is made where OpenDP is at hand
+        make = TangentGaussian
+    elif not issubclass(make.mechanism, Noise):
+        raise ValueError(f"mechanism is {mechanism!r}; accepted are those of noise that is added to "
+                         "coordinates")
 
     def error(n):
-        query = _query(k, n, radius)
-        return expected_error(make(query, epsilon, delta), query.space.dim)
+        query = _mean(k, n, radius)
+        return expected_error(make.of(query, epsilon, delta), query.space.dim)
 
     # The error is that of one record over n, and a little more, for the sensitivity is rounded up
     # by 4 radius EPS; the loops settle the last digits of this division.
@@ -328,8 +342,6 @@ def records_needed(k, radius, epsilon, delta, wanted, mechanism="gaussian"):
     return n
 
 
-def _query(k, n, radius):
-    """What a mechanism asks of a mean before there are records: its space and its sensitivity."""
-    sensitivity = frechet_sensitivity(n, radius)
-    return types.SimpleNamespace(space=LogEuclidean(integer(k, "k", 1, 100)),
-                                 sensitivity=sensitivity, chart_sensitivity=sensitivity)
+def _mean(k, n, radius):
+    """A mean before there are records."""
+    return Mean(integer(n, "n", 1), radius, LogEuclidean(integer(k, "k", 1, 100)))

@@ -36,8 +36,8 @@ def residuals(space, point, velocity, x, Y):
 
     In the frames at `predict(space, point, velocity, x)`. To a cut point leads one of the shortest.
     """
-    core, point, velocity, x, Y = _inside(space, point, velocity, x, Y)
-    return core._log(core._reached(_curve(core, point, velocity, x)), Y)
+    point, velocity, x, Y = _inside(space, point, velocity, x, Y)
+    return space.steps(space.reached(curve_points(space, point, velocity, x)), Y)
 
 
 def gradients(space, point, velocity, x, Y, clip=None):
@@ -46,13 +46,13 @@ def gradients(space, point, velocity, x, Y, clip=None):
     Both have shape `(..., dim)` and are in the frame at `point`. With `clip`, residuals that are
     longer are shortened to this length first.
     """
-    core, point, velocity, x, Y = _inside(space, point, velocity, x, Y)
-    curve = core._reached(_curve(core, point, velocity, x))
-    steps = core._log(curve, Y)
+    point, velocity, x, Y = _inside(space, point, velocity, x, Y)
+    curve = space.reached(curve_points(space, point, velocity, x))
+    steps = space.steps(curve, Y)
     if clip is not None:
         size = lengths(steps)[..., None]
         steps = steps * np.minimum(positive(clip, "clip") / np.where(size > 0, size, 1), 1)
-    axes, _, _, fall = _falls(core, point, velocity, x, curve, steps)
+    axes, _, _, fall = _falls(space, point, velocity, x, curve, steps)
     return tuple(np.moveaxis(-np.einsum("...ij,...cj->...ci", axes, fall), -2, 0))
 
 
@@ -69,7 +69,7 @@ class GeodesicRegression:
         Where on the curve the records belong; n ≥ 2 numbers, not all equal.
     Y : array of shape (..., n, *space.shape)
         The records. Leading axes are data sets, each with a fit of its own.
-    space : LogEuclidean, Euclidean, TangentSpace, AffineInvariant, Sphere or KendallPlanar
+    space : Space
     tolerance : float
         How long the gradient may be, in units of the spread of the records, with x from -1 to 1.
 
@@ -92,12 +92,12 @@ class GeodesicRegression:
 
     def __init__(self, x, Y, space, tolerance=1e-9):
         self.space, tolerance = space, positive(tolerance, "tolerance")
-        core, x, Y = _records(space, x, Y)
+        x, Y = _records(space, x, Y)
         self.x = x.copy()  # may change there
         batch, n = self.x.shape[:-1], self.x.shape[-1]
         middle, scale, t = _standardised(self.x.reshape(-1, n))
-        point, v = _fitted(core, t, Y.reshape(-1, n, *core.shape), tolerance, batch)
-        point = space.point(point) if space.flat else point
+        point, v = _fitted(space, t, Y.reshape(-1, n, *space.inner), tolerance, batch)
+        point = space.given(point)
         with np.errstate(over="ignore"):
             v = v / scale[:, None]
         self._middle = middle.reshape(batch)
@@ -107,7 +107,7 @@ class GeodesicRegression:
         self.point = space.exp(self._anchor[0], back)
         self.velocity = space.transport(self._anchor[0], back, self._anchor[1])
         curve = self.predict(self.x)
-        self.residuals = core._log(space.coordinates(curve) if space.flat else curve, Y)
+        self.residuals = space.steps(space.taken(curve), Y)
         with np.errstate(over="ignore"):
             self.energy = finite(_square(self.residuals) / 2, "energy")
 
@@ -144,7 +144,7 @@ class GeodesicRegression:
             raise ValueError(f"n is {n}; accepted are at least 3 records, which leave a residual")
         v, dim = self._anchor[1], self.space.dim
         t = self.x - self._middle[..., None]
-        _, f, s = _fields(self.space, v, t)
+        _, f, s = jacobi_fields(self.space, v, t)
         F, G, H = _information(f, s)
         variance = 2 * n * self.energy[..., None] / ((n - 2) * dim) / (F * H - G * G)
         P, C, V = ((variance * entry)[..., None, :] for entry in (H, -G, F))
@@ -157,72 +157,42 @@ class GeodesicRegression:
                 [mixed, slope * slope * P + 2 * slope * f * C + f * f * V]]
 
 
-class _Chart:
-    """The coordinates of a flat space, as points of their own."""
-
-    curvature = (0.0, 0.0)
-
-    def __init__(self, space):
-        self.dim, self.shape, self.jacobi = space.dim, (space.dim,), space.jacobi
-
-    def _exp(self, M, v):
-        return M + v
-
-    def _reached(self, X):
-        return X
-
-    def _log(self, M, X):
-        return X - M
-
-    def _carry(self, M, v, w, there=None):
-        return np.broadcast_to(w, np.broadcast_shapes(v.shape, w.shape))
-
-
 def _inside(space, point, velocity, x, Y):
-    """The space as the computations want it, and the arrays, checked."""
-    velocity, x = space._vectors(velocity, "velocity"), finite(x, "x")
-    (core, point), (_, Y) = _read(space, point, "point"), _read(space, Y, "Y")
-    if x.ndim == 0 or Y.ndim <= len(core.shape) or not (
-            0 < x.shape[-1] == Y.shape[-1 - len(core.shape)]):
+    """The arrays, checked, points as the unchecked maps take them."""
+    velocity, x = space.vectors(velocity, "velocity"), finite(x, "x")
+    point, Y, d = space.taken(point, "point"), space.taken(Y, "Y"), len(space.inner)
+    if x.ndim == 0 or Y.ndim <= d or not 0 < x.shape[-1] == Y.shape[-1 - d]:
         raise ValueError(f"x has shape {x.shape}; accepted is (..., n) with n ≥ 1, one number for "
                          "each record")
-    batches = (point.shape[:point.ndim - len(core.shape)], velocity.shape[:-1], x.shape[:-1],
-               Y.shape[:Y.ndim - len(core.shape) - 1])
+    batches = (point.shape[:point.ndim - d], velocity.shape[:-1], x.shape[:-1],
+               Y.shape[:Y.ndim - d - 1])
     try:
         np.broadcast_shapes(*batches)
     except ValueError:
         raise ValueError(f"the batches of point, velocity, x and Y have shapes {batches}; accepted "
                          "are shapes that broadcast") from None
-    return core, point, velocity, x, Y
-
-
-def _read(space, X, name):
-    """The space of a fit, and points `X` of it, checked: of a flat space its chart."""
-    if not space.flat:
-        return space, space.points(X, name)
-    finite(X, name)
-    return _Chart(space), space.coordinates(X)
+    return point, velocity, x, Y
 
 
 def _records(space, x, Y):
-    """The space of a fit, x and the records, of one shape, if a geodesic can be fitted to them."""
+    """x and the records, of one shape, if a geodesic can be fitted to them."""
     x, d = finite(x, "x"), len(space.shape)
     if np.ndim(Y) <= d or x.ndim == 0 or x.shape[-1] != np.shape(Y)[-1 - d] or x.shape[-1] < 2:
         raise ValueError(f"x has shape {x.shape} and Y has shape {np.shape(Y)}; accepted are (..., "
                          f"n) and (..., n, {', '.join(map(str, space.shape))}) with n ≥ 2")
-    core, Y = _read(space, Y, "Y")
+    Y, d = space.taken(Y, "Y"), len(space.inner)
     try:
-        batch = np.broadcast_shapes(x.shape, Y.shape[:Y.ndim - len(core.shape)])
+        batch = np.broadcast_shapes(x.shape, Y.shape[:Y.ndim - d])
     except ValueError:
-        raise ValueError(f"x has shape {x.shape} and Y is {Y.shape[:Y.ndim - len(core.shape)]} "
+        raise ValueError(f"x has shape {x.shape} and Y is {Y.shape[:Y.ndim - d]} "
                          "points; accepted are leading axes that broadcast") from None
-    x, Y = np.broadcast_to(x, batch), np.broadcast_to(Y, (*batch, *core.shape))
+    x, Y = np.broadcast_to(x, batch), np.broadcast_to(Y, (*batch, *space.inner))
     low, high = x.min(axis=-1) / 2, x.max(axis=-1) / 2
     if (bad := ~(high - low > 8 * EPS * np.maximum(np.abs(low), np.abs(high)))).any():
         index = first(bad)
         raise ValueError(f"x{at(index)} is {2 * low[index]:.6g} for all records; accepted are x "
                          "that differ")
-    return core, x, Y
+    return x, Y
 
 
 def _standardised(x):
@@ -233,19 +203,19 @@ def _standardised(x):
     return middle, scale, t / scale[:, None]
 
 
-def _fitted(core, t, Y, tolerance, batch):
+def _fitted(space, t, Y, tolerance, batch):
     """Points and velocities at t = 0 of the fits, in blocks of fits."""
-    if flat := isinstance(core, _Chart):  # in units of their own, so that squares are floats
+    if space.flat:  # in units of their own, so that squares are floats
         origin = Y[:, 0]
         Y = Y - origin[:, None]
         unit = np.abs(Y).max(axis=(1, 2))[:, None]
         unit = np.where(unit > 0, unit, 1)
         Y = Y / unit[..., None]
-    size = max(ENTRIES // (t.shape[-1] * core.dim * min(core.dim, FEW)), 1)
-    parts = [_descent(core, t[i:i + size], Y[i:i + size], tolerance, (i, batch))
+    size = max(ENTRIES // (t.shape[-1] * space.dim * min(space.dim, FEW)), 1)
+    parts = [_descent(space, t[i:i + size], Y[i:i + size], tolerance, (i, batch))
              for i in range(0, max(len(t), 1), size)]
     point, v = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return (origin + unit * point, unit * v) if flat else (point, v)
+    return (origin + unit * point, unit * v) if space.flat else (point, v)
 
 
 class _Fits:
@@ -258,26 +228,25 @@ class _Fits:
         return _Fits(**{name: A[which] for name, A in vars(self).items()})
 
 
-def _descent(core, x, Y, tolerance, place):
+def _descent(space, x, Y, tolerance, place):
     """Points and velocities at which the energy is least, for a batch of data sets."""
     index = np.arange(len(x))
     start = Y[index, np.abs(x).argmin(axis=-1)]
-    steps, point = core._log(_among(core, start), Y), start.copy()
-    if core.curvature[0] < 0:  # about the identity: a condition number costs digits
-        point[:] = core.origin
-        Y = core._exp(_among(core, point), steps)
-        sizes = np.trace(Y, axis1=-2, axis2=-1)
-        if (bad := ~((sizes > 0) & (sizes < np.inf))).any():
+    steps, point = space.steps(space.among(start), Y), start.copy()
+    if (seen_from := space.alike(start)) is not start:  # where a condition number costs no digits
+        point[:] = seen_from
+        Y, axes = space.ends(space.among(point), steps), (*range(2, 2 + len(space.inner)),)
+        if (bad := ~np.isfinite(Y).all(axis=axes) | ~Y.any(axis=axes)).any():
             raise ValueError(f"Y has records whose distance is {lengths(steps)[bad].max():.6g}; "
                              "accepted are those of which float64 holds one as seen from another")
-    spread, velocity = np.sqrt(_square(steps)), np.zeros((len(x), core.dim))
+    spread, velocity = np.sqrt(_square(steps)), np.zeros((len(x), space.dim))
     found_p, found_v = np.empty_like(point), np.empty_like(velocity)
     fits = _Fits(index=index, x=x, Y=Y, point=point, velocity=velocity, steps=steps,
-                 curve=np.broadcast_to(_among(core, point), Y.shape).copy(), energy=spread**2 / 2,
+                 curve=np.broadcast_to(space.among(point), Y.shape).copy(), energy=spread**2 / 2,
                  damping=np.full(len(x), LEAST), farthest=lengths(steps).max(axis=-1),
-                 goal=tolerance * spread + 16 * EPS * _unit(core))
+                 goal=tolerance * spread + 16 * EPS * _unit(space))
     for i in range(STEPS):
-        fits.axes, fits.f, fits.s, fits.fall = _falls(core, fits.point, fits.velocity, fits.x,
+        fits.axes, fits.f, fits.s, fits.fall = _falls(space, fits.point, fits.velocity, fits.x,
                                                       fits.curve, fits.steps)
         size = np.sqrt(np.einsum("mci,mci->m", fits.fall, fits.fall))
         done = size <= fits.goal
@@ -287,18 +256,18 @@ def _descent(core, x, Y, tolerance, place):
             break
         if done.any():
             fits = fits.only(~done)
-        step = _newton if i >= PATIENCE and core.dim <= FEW else _gauss
-        _move(core, fits, *step(core, fits))
+        step = _newton if i >= PATIENCE and space.dim <= FEW else _gauss
+        _move(space, fits, *step(space, fits))
     else:
         name = at(np.unravel_index(place[0] + fits.index[0], place[1])) if place[1] else ""
         raise ValueError(f"the fit{name} stands at a gradient of {size[~done][0]:.6g} after {STEPS}"
                          f" steps; accepted is {fits.goal[0]:.6g}")
-    if core.curvature[0] < 0:
-        found_p = core._exp(start, core._log(np.broadcast_to(core.origin, start.shape), found_p))
+    if seen_from is not start:
+        found_p = space.ends(start, space.steps(seen_from, found_p))
     return found_p, found_v
 
 
-def _gauss(core, fits):
+def _gauss(space, fits):
     """The step of Gauss and Newton, damped: along each axis two equations in two unknowns.
 
     Returns the changes of point and velocity, shape (fits, 2, dim), what the energy falls by along
@@ -314,20 +283,20 @@ def _gauss(core, fits):
     return change, (a * p + b * v).sum(axis=-1), bend.sum(axis=-1)
 
 
-def _newton(core, fits):
+def _newton(space, fits):
     """The step of Newton, damped, downhill at saddles, too: for residuals so long that they bend.
 
     The second derivatives are differences of gradients. Returns what `_gauss` does.
     """
-    dim, h = core.dim, 1e-5 * _unit(core)
+    dim, h = space.dim, 1e-5 * _unit(space)
     ways = h * np.concatenate([np.eye(2 * dim), -np.eye(2 * dim)])
     a, b = ways[:, :dim], ways[:, dim:]
-    M, x, Y = _among(core, fits.point), fits.x[:, None], fits.Y[:, None]
-    point = core._exp(M, a)
-    velocity = core._carry(M, a, fits.velocity[:, None] + b, point)
-    curve = _curve(core, point, velocity, x)
-    axes, _, _, fall = _falls(core, point, velocity, x, curve, core._log(curve, Y))
-    back = core._carry(_among(core, M), a[:, None], np.eye(dim), _among(core, point))
+    M, x, Y = space.among(fits.point), fits.x[:, None], fits.Y[:, None]
+    point = space.ends(M, a)
+    velocity = space.carried(M, a, fits.velocity[:, None] + b, point)
+    curve = curve_points(space, point, velocity, x)
+    axes, _, _, fall = _falls(space, point, velocity, x, curve, space.steps(curve, Y))
+    back = space.carried(space.among(M), a[:, None], np.eye(dim), space.among(point))
     fall = np.einsum("mwij,mwjk,mwck->mwci", back, axes, fall).reshape(len(x), 4 * dim, 2 * dim)
     H = (fall[:, 2 * dim:] - fall[:, :2 * dim]) / (2 * h)
     fall = np.einsum("mij,mcj->mci", fits.axes, fits.fall).reshape(len(x), 2 * dim)
@@ -342,20 +311,20 @@ def _newton(core, fits):
     return change, (along * step).sum(axis=-1), (curving * step * step).sum(axis=-1)
 
 
-def _move(core, fits, change, slope, bend):
+def _move(space, fits, change, slope, bend):
     """Make the step where the energy falls, and choose how much to damp the next one."""
     longest = np.sqrt((change * change).sum(axis=-1).max(axis=-1))
     share = np.minimum(2 * fits.farthest / np.maximum(longest, 1e-300), 1)
     a, b = np.moveaxis(share[:, None, None] * change, 1, 0)
     hoped = share * slope - share**2 * bend / 2
-    point = core._exp(fits.point, a)
-    velocity = core._carry(fits.point, a, fits.velocity + b, point)
-    curve = _curve(core, point, velocity, fits.x)
+    point = space.ends(fits.point, a)
+    velocity = space.carried(fits.point, a, fits.velocity + b, point)
+    curve = curve_points(space, point, velocity, fits.x)
     held = np.ones(len(fits.x), bool)
-    if core.curvature[0] < 0:  # a curve may leave what float64 holds
-        held = core.contains(curve).all(axis=-1)
+    if space.growth > 0:  # a curve may leave what float64 holds
+        held = space.contains(curve).all(axis=-1)
         curve[~held] = fits.curve[~held]
-    steps = core._log(curve, fits.Y)
+    steps = space.steps(curve, fits.Y)
     gain = np.where(held, fits.energy - _square(steps) / 2, -np.inf)
     better = gain >= -1e-12 * fits.energy  # which is rounding
     for name, A in dict(point=point, velocity=velocity, curve=curve, steps=steps).items():
@@ -367,39 +336,39 @@ def _move(core, fits, change, slope, bend):
     fits.damping = np.where(bad, np.maximum(4 * fits.damping, FIRM), fits.damping)
 
 
-def _falls(core, point, velocity, x, curve, steps):
+def _falls(space, point, velocity, x, curve, steps):
     """The axes at the point, the two Jacobi fields, and what the energy falls by along them.
 
     The last is minus its gradients in the point and in the velocity, shape (..., 2, dim).
     """
-    axes, f, s = _fields(core, velocity, x)
-    steps = _carried_back(core, point, velocity, x, axes, curve, steps)
+    axes, f, s = jacobi_fields(space, velocity, x)
+    steps = carried_back(space, point, velocity, x, axes, curve, steps)
     return axes, f, s, np.stack([np.mean(f * steps, axis=-2), np.mean(s * steps, axis=-2)], axis=-2)
 
 
-def _fields(core, velocity, x):
+def jacobi_fields(space, velocity, x):
     """The axes at the point, and the two Jacobi fields along each of them at `x`.
 
     Those of J(0) = u, J'(0) = 0 and those of J(0) = 0, J'(0) = u, both of shape (..., n, dim).
     """
-    curving, axes = core.jacobi(velocity)
+    curving, axes = space.jacobi(velocity)
     c = (x * x)[..., None] * curving[..., None, :]
     return axes, cosine(c), x[..., None] * sinc(c)
 
 
-def _carried_back(core, point, velocity, x, axes, curve, steps):
+def carried_back(space, point, velocity, x, axes, curve, steps):
     """The residuals, carried back to the point, along the axes there.
 
     From the frames at `curve` to that at `point`: those at equal points may differ by a turn, where
     rounding tells whether their first component is positive.
     """
-    point, way = _among(core, point), x[..., None] * velocity[..., None, :]
-    if core.dim <= FEW:
-        there = core._carry(_among(core, point), way[..., None, :],
-                            axes.swapaxes(-2, -1)[..., None, :, :], _among(core, curve))
+    point, way = space.among(point), x[..., None] * velocity[..., None, :]
+    if space.dim <= FEW:
+        there = space.carried(space.among(point), way[..., None, :],
+                            axes.swapaxes(-2, -1)[..., None, :, :], space.among(curve))
         return np.einsum("...ij,...j->...i", there, steps)
-    back = -core._carry(point, way, way, curve)
-    return np.einsum("...ij,...ni->...nj", axes, core._carry(curve, back, steps, point))
+    back = -space.carried(point, way, way, curve)
+    return np.einsum("...ij,...ni->...nj", axes, space.carried(curve, back, steps, point))
 
 
 def _information(f, s):
@@ -407,12 +376,12 @@ def _information(f, s):
     return tuple(np.einsum("...nd,...nd->...d", A, B) for A, B in ((f, f), (f, s), (s, s)))
 
 
-def _curve(core, point, velocity, x):
-    return core._exp(_among(core, point), x[..., None] * velocity[..., None, :])
+def curve_points(space, point, velocity, x):
+    return space.ends(space.among(point), x[..., None] * velocity[..., None, :])
 
 
 def _among(space, M):
-    """Points with an axis more, along which they meet many records."""
+    """Points, as users see them, with an axis more, along which they meet many records."""
     return M[(..., None) + len(space.shape) * (slice(None),)]
 
 
@@ -421,7 +390,7 @@ def _square(steps):
     return np.einsum("...nd,...nd->...", steps, steps) / steps.shape[-2]
 
 
-def _unit(core):
+def _unit(space):
     """A length of the order of points' own, of which rounding is a share."""
-    steepest = max(map(abs, core.curvature))
+    steepest = max(map(abs, space.curvature))
     return 1 / math.sqrt(steepest) if steepest else 1.0

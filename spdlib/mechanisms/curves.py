@@ -1,127 +1,28 @@
-"""Densities for private geodesic regression: the query, two mechanisms, and bounds on boxes.
+"""Densities on a public domain of geodesics: two mechanisms, and bounds of them on boxes.
 
 A geodesic is a point p and a velocity v there, and lives in a public domain: p in a ball about the
 centre, v no longer than the speed. Its coordinates are u = (a, w), the step a from the centre to p,
 and w, which becomes v when it is carried along that step without turning.
 """
 
-import functools
 import math
 
 import numpy as np
 
-from ._checks import EPS, choice, finite, number, positive, real, records
-from ._functions import cosine, sinc
-from .calibration import laplace_scale
-from .clipping import (
-    POLICIES,
-    numbers_of,
-    project_to_ball,
-    public_center,
-    seen_from,
-    shape_of,
-)
-from .densities import (
-    DensityMechanism,
-    _hessian,
-    _length,
-    _log_volume,
-    sample_by_boxes,
-    sample_by_chains,
-)
-from .mechanisms import hold_ball
-from .sampling import LEAST, MOST, ball_steps
+from .._checks import EPS, flag, number, positive, size
+from ..calibration import laplace_scale
+from ..samplers import ball_steps, sample_by_boxes
+from ..spaces.ball import project_to_ball
+from ..spaces.components import lengths
+from ..spaces.functions import cosine, sinc
+from .base import largest_loss
+from .densities import DensityMechanism, hessian_bounds, largest_volume, needed
 
 NEAR = 0.9  # of the injectivity radius: no residual is longer
 AT_ONCE, LOOKS = 256, 2.0  # proposals in a round of boxes, and boxes looked at for each
 
 
-class CurveQuery:
-    """The query: which geodesic describes records (x, y) best, on a public domain.
-
-    The geodesic is `t ↦ exp(p, t v)` with t = (x - mid)/(hi - lo), from -1/2 to 1/2 over the range
-    of x: p is its point at the middle, and ‖v‖ its length over the range. The domain holds the
-    pairs with p in the ball about `center` and ‖v‖ ≤ `speed`, measured by the volume times Lebesgue
-    measure in the fibre. Whether a record lies near the domain is not asked.
-
-    Parameters
-    ----------
-    x : array of shape (n,)
-        Moved into `x_range` if they are outside.
-    Y : array of shape (n, *space.shape)
-        The records at x. They are looked at when an answer is asked for, not before.
-    center : array of shape space.shape, or None
-        Public centre; None is the space's own.
-    radius, speed : float
-        Public bounds, in the distance of the space.
-    space : LogEuclidean, Euclidean, TangentSpace, AffineInvariant, Sphere or KendallPlanar
-    x_range : (float, float)
-        Public range of x.
-    on_invalid : {"raise", "center"}
-        What happens to a record whose x is not finite, or whose y is no point of the space.
-
-    Attributes
-    ----------
-    n : int
-        Number of records, public.
-    dim : int
-        That of the space; a geodesic has twice as many coordinates.
-
-    Raises
-    ------
-    ValueError
-        For public parameters or shapes that are none; no record is looked at for it.
-    """
-
-    def __init__(self, x, Y, center, radius, speed, space, x_range=(0, 1),
-                 on_invalid="raise"):
-        self.radius, self.speed = _size(radius, "radius"), _size(speed, "speed")
-        self.x_range = _range(x_range)
-        self._on_invalid = choice(on_invalid, "on_invalid", POLICIES)
-        point, x_shape = (space.shape, ()) if on_invalid == "center" else (None, None)
-        self._x = real(records(x, "x", shape=x_shape), "x").copy()  # the caller may change theirs
-        self._Y = records(Y, "Y", numbers_of(space), point).copy()
-        if (self._x.ndim != 1 or len(self._x) == 0
-                or self._Y.shape != (len(self._x), *space.shape)):
-            raise ValueError(f"x and Y have shapes {self._x.shape} and {self._Y.shape}; accepted "
-                             f"are (n,) and (n, {shape_of(space)}) with n ≥ 1, Y points of "
-                             f"{space!r}")
-        self.space, self.n, self.dim = space, len(self._x), space.dim
-        self.center = public_center(center, space)
-
-    @property
-    def times(self):
-        """The t of the records, from -1/2 to 1/2, shape `(n,)`. They are not private."""
-        return self._seen[0]
-
-    @property
-    def steps(self):
-        """Steps from the centre to the records, shape `(n, dim)`. They are not private.
-
-        ValueError for a bad record, whether its x or its y is.
-        """
-        return self._seen[1]
-
-    @functools.cached_property
-    @np.errstate(all="ignore")
-    def _seen(self):
-        """Both; a bad record stands in the middle of the range and at the centre."""
-        (low, high), sound = self.x_range, np.isfinite(self._x)
-        if self._on_invalid == "raise":
-            finite(self._x, "x")
-        steps, points = seen_from(self.center, self._Y, self.space, self._on_invalid, "Y")
-        x = np.clip(np.where(sound, self._x, low), low, high)
-        t = np.clip((x - low) / (high - low) - 0.5, -0.5, 0.5)
-        sound &= points
-        return np.where(sound, t, 0), np.where(sound[:, None], steps, 0)
-
-    def curve(self, u):
-        """Points p, and velocities in the frames there, of coordinates `u`, shape (..., 2 dim)."""
-        a, w = np.split(finite(u, "u"), 2, axis=-1)
-        return self.space.exp(self.center, a), self.space.transport(self.center, a, w)
-
-
-class _CurveDensity(DensityMechanism):
+class CurveDensity(DensityMechanism):
     """What both densities share: the domain, and how far a geodesic moves within a box.
 
     An exact draw takes longer for more records, and longest where they lie near no geodesic or
@@ -129,6 +30,7 @@ class _CurveDensity(DensityMechanism):
     is cheap to draw many at once.
     """
 
+    curves = True
     aspect = 1.0  # how long in w, for one in a, is a box whose sides cost the bounds as much
 
     def log_density(self, query, u, reach=0.0):
@@ -139,7 +41,7 @@ class _CurveDensity(DensityMechanism):
         """
         a = u[:, :query.dim]
         reach = np.broadcast_to(reach, (len(u), 2))
-        volume = _log_volume(query.space, a, _length(a), reach[:, 0])
+        volume = largest_volume(query.space, a, lengths(a), reach[:, 0])
         return self._scores(query, u, reach) + volume
 
     def _check(self, query):
@@ -153,7 +55,7 @@ class _CurveDensity(DensityMechanism):
                              f"to {NEAR * limit:.6g}, {NEAR} times the injectivity radius, so that "
                              "no residual is near a cut point")
         if space.curvature != (0.0, 0.0):  # else `_residuals` stay in coordinates
-            hold_ball(query, query.radius + longest, "3 radius + speed + clip")  # reflections
+            query.domain.hold(query.radius + longest, "3 radius + speed + clip")  # reflections
 
     def _longest(self, query):
         """What no residual at a geodesic of the domain exceeds: see `_seen`."""
@@ -166,19 +68,18 @@ class _CurveDensity(DensityMechanism):
         z = rng.standard_normal((m, query.dim))
         length = query.speed * rng.random(m) ** (1 / query.dim)
         return np.concatenate([ball_steps(query.space, query.radius, m, rng),
-                               z * (length / _length(z))[:, None]], axis=-1)
+                               z * (length / lengths(z))[:, None]], axis=-1)
 
     def _by_boxes(self, query, size, rng):
         unit = np.array([1.0, self.aspect])
         units = np.repeat(unit, query.dim)
         draws, _ = sample_by_boxes(
             lambda z, reach: self.log_density(query, z * units, reach * unit),
-            np.array([query.radius, query.speed]) / unit, 2 * query.dim, size, rng, AT_ONCE, LOOKS)
+            self._radii(query) / unit, 2 * query.dim, size, rng, AT_ONCE, LOOKS)
         return draws * units
 
-    def _by_chains(self, query, start, rng):
-        return sample_by_chains(lambda u: self.log_density(query, u), start,
-                                np.array([query.radius, query.speed]), rng)
+    def _radii(self, query):
+        return np.array([query.radius, query.speed])
 
     def _seen(self, query, u):
         """Residuals, carried to p along the geodesic, and the factors of its Jacobi fields.
@@ -195,8 +96,8 @@ class _CurveDensity(DensityMechanism):
         """How far p and v move within the boxes, B and Z, and the largest ‖v‖, shape (m,)."""
         a, w = u[:, :query.dim], u[:, query.dim:]
         low, high = query.space.curvature
-        radius = np.minimum(_length(a) + reach[:, 0], query.radius)
-        speed = np.minimum(_length(w) + reach[:, 1], query.speed)
+        radius = np.minimum(lengths(a) + reach[:, 0], query.radius)
+        speed = np.minimum(lengths(w) + reach[:, 1], query.speed)
         root = math.sqrt(max(high, 0))
         half = np.tan(root * radius / 2) / root if root else radius / 2
         B = sinc(min(low, 0) * radius**2) * reach[:, 0]
@@ -204,7 +105,7 @@ class _CurveDensity(DensityMechanism):
         return B, Z, speed
 
 
-class TruncatedCurveLoss(_CurveDensity):
+class TruncatedCurveLoss(CurveDensity):
     """The exponential mechanism on a truncated loss, for geodesics on any space: ε-DP.
 
     Its density on the domain is proportional to exp(-(ε/2) Σ min(ρ(γ(t_i), y_i)²/b², 1)) with b =
@@ -227,18 +128,18 @@ class TruncatedCurveLoss(_CurveDensity):
     """
 
     aspect = 3.5
-    public = "scale", "clip"
+    name, public = "truncated loss", ("scale", "clip")
 
-    def __init__(self, epsilon, clip, approximate=False):
+    def __init__(self, epsilon: float, clip: float, approximate: bool = False):
         self.scale = laplace_scale(2.0, epsilon)
-        self.clip = _size(clip, "clip")
-        self.approximate = bool(approximate)
+        self.clip = size(clip, "clip")
+        self.approximate = flag(approximate, "approximate")
 
     @classmethod
-    def of(cls, query, epsilon, delta=0, *, clip, approximate=False):
+    def of(cls, query, epsilon, delta=0, clip=None, approximate=False):
         """The mechanism for this query; its promise is pure, so `delta` has to be 0."""
         number(delta, "delta", 0, 0, '0 with "truncated loss", whose promise is pure')
-        made = cls(epsilon, clip, approximate)
+        made = cls(epsilon, needed(clip, cls), approximate)
         made._check(query)
         return made
 
@@ -271,7 +172,7 @@ class TruncatedCurveLoss(_CurveDensity):
     def _bends(self, space, t, B, Z, speed, far, chord):
         """Coefficients of ‖b‖² and ‖z‖² below half the second derivative of Σ chord ρ²."""
         growth, bent = _factors(space, speed)
-        h = chord * _hessian(space, far)[0]
+        h = chord * hessian_bounds(space, far)[0]
         up, down = _moments(np.maximum(h, 0), t), 2 * growth**2 * _moments(np.maximum(-h, 0), t)
         E_bb, E_bz, E_zz = _acceleration(space, _moments(chord * far, t), speed)
         bend_b = up[0] - bent * up[2] - down[0] - E_bb
@@ -285,7 +186,7 @@ class TruncatedCurveLoss(_CurveDensity):
         return bend_b - mixed * share, bend_z - mixed / share
 
 
-class CurveKNormGradient(_CurveDensity):
+class CurveKNormGradient(CurveDensity):
     """The K-norm gradient mechanism for geodesics, with clipped gradients: ε-DP.
 
     Its density on the domain is proportional to exp(-‖g‖ / scale), where g is the mean of the
@@ -313,20 +214,20 @@ class CurveKNormGradient(_CurveDensity):
     """
 
     aspect = 5.0
-    public = "sensitivity", "scale", "clip"
+    name, public = "k-norm gradient", ("sensitivity", "scale", "clip")
 
-    def __init__(self, sensitivity, epsilon, clip, approximate=False):
+    def __init__(self, sensitivity: float, epsilon: float, clip: float, approximate: bool = False):
         self.sensitivity = positive(sensitivity, "sensitivity")
         self.scale = laplace_scale(2 * self.sensitivity, epsilon)
-        self.clip = _size(clip, "clip")
-        self.approximate = bool(approximate)
+        self.clip = size(clip, "clip")
+        self.approximate = flag(approximate, "approximate")
 
     @classmethod
-    def of(cls, query, epsilon, delta=0, *, clip, approximate=False):
+    def of(cls, query, epsilon, delta=0, clip=None, approximate=False):
         """The mechanism for this query; its promise is pure, so `delta` has to be 0."""
         number(delta, "delta", 0, 0, '0 with "k-norm gradient", whose promise is pure')
-        made = cls(_gradient_sensitivity(query.n, _size(clip, "clip")), epsilon, clip,
-                   approximate)
+        clip = size(needed(clip, cls), "clip")
+        made = cls(_gradient_sensitivity(query.n, clip), epsilon, clip, approximate)
         made._check(query)
         return made
 
@@ -369,7 +270,7 @@ class CurveKNormGradient(_CurveDensity):
         growth, bent = _factors(space, speed)
         moved = _moved(space, t, B, Z, speed)
         far = np.minimum(distance + moved, self._longest(query))
-        low, high = _hessian(space, far)
+        low, high = hessian_bounds(space, far)
         steep = np.maximum(high, -low)
         smooth = far * growth[:, None] < clip / np.sqrt(1 + t * t)
         turns = _drift(space, _moments(np.where(smooth, far, 0), t), B, Z, speed)
@@ -385,24 +286,6 @@ class CurveKNormGradient(_CurveDensity):
                 (rest + others[0] + others[1]) / query.n)
 
 
-def _size(value, name):
-    """`value` as a float whose square and quotients are floats."""
-    return number(value, name, LEAST, MOST, f"numbers from {LEAST:g} to {MOST:g}")
-
-
-def _range(x_range):
-    """The ends of a range whose length and its quotients are floats."""
-    if np.shape(x_range) != (2,):
-        raise ValueError(f"x_range is {x_range!r}; accepted are two finite numbers, the lower "
-                         "one first")
-    low, high = (number(end, f"x_range[{i}]", -MOST, MOST, f"numbers from {-MOST:g} to {MOST:g}")
-                 for i, end in enumerate(x_range))
-    if not high - low >= LEAST:
-        raise ValueError(f"x_range is {x_range!r}; accepted are two finite numbers, the lower "
-                         f"one first, at least {LEAST:g} apart")
-    return low, high
-
-
 def _gradient_sensitivity(n, clip):
     """How much one of n records moves the mean of vectors no longer than `clip`, rounded up."""
     return 2 * clip / n * (1 + 64 * EPS)
@@ -412,7 +295,8 @@ def _residuals(query, u, steps):
     """Residuals at the geodesics `u`, carried to p, and the factors of Jacobi fields: see `_seen`.
 
     `steps` lead from the centre to the records. What has no curvature is a line or a plane, as far
-    as the domain reaches; what has dimension 2 is a sphere, whose formulas are short. In general,
+    as the domain reaches; what has dimension 2 and constant
+    curvature above 0 is a sphere, whose formulas are short. In general,
     the product of the reflections in γ(t/2) and in p carries along the geodesic.
     """
     space, t = query.space, query.times
@@ -420,16 +304,17 @@ def _residuals(query, u, steps):
     if space.curvature == (0.0, 0.0):
         r = [steps[:, i] - a[:, i, None] - w[:, i, None] * t for i in range(query.dim)]
         return r, [1.0] * query.dim, [1.0] * query.dim
-    if space.dim == 2:
-        return _on_sphere(math.sqrt(space.curvature[1]), a, w, t, steps)
-    center = space.alike(query.center)
+    low, high = space.curvature
+    if space.dim == 2 and low == high > 0:
+        return _on_sphere(math.sqrt(high), a, w, t, steps)
+    center = space.alike(query.domain.center)
     p, v = space.exp(center, a), space.transport(center, a, w)
     among = (slice(None), None)
     middle = space.exp(p[among], v[:, None] * t[:, None] / 2)
-    beyond = space.exp(middle, -space._log(middle, space.exp(center, steps)[None]))
+    beyond = space.exp(middle, -space.steps(middle, space.exp(center, steps)[None]))
     curving, axes = space.jacobi(v)
     curving = curving.T[:, :, None] * t**2
-    r = np.moveaxis(-space._log(p[among], beyond) @ axes, -1, 0)
+    r = np.moveaxis(-space.steps(p[among], beyond) @ axes, -1, 0)
     return list(r), list(cosine(curving)), list(sinc(curving))
 
 
@@ -437,11 +322,11 @@ def _on_sphere(root, a, w, t, steps):
     """`_residuals` on the sphere of curvature root², seen in space with the centre at the pole."""
 
     def point(v):
-        angle = root * _length(v)[:, None]
+        angle = root * lengths(v)[:, None]
         return np.concatenate([root * np.sinc(angle / math.pi) * v, np.cos(angle)], axis=-1)
 
     def unit(v):
-        length = _length(v)[:, None]
+        length = lengths(v)[:, None]
         return np.where(length > 0, v, [1.0, 0.0]) / np.where(length > 0, length, 1)
 
     p, towards, ahead = point(a), unit(a), unit(w)
@@ -449,7 +334,7 @@ def _on_sphere(root, a, w, t, steps):
     sine = (p[:, :2] * towards).sum(axis=-1, keepdims=True)
     ahead = np.concatenate([ahead + along * (p[:, 2:] - 1) * towards, -along * sine], axis=-1)
     height, front, side = np.stack([p, ahead, np.cross(p, ahead)]) @ point(steps).T
-    angle = root * _length(w)[:, None] * t
+    angle = root * lengths(w)[:, None] * t
     tangent = np.tan(angle / 2)  # cos and sin of the angle cost more
     c, s = (1 - tangent**2) / (1 + tangent**2), 2 * tangent / (1 + tangent**2)
     height, front = c * height + s * front, c * front - s * height
@@ -462,7 +347,7 @@ def _on_sphere(root, a, w, t, steps):
 def _gradients(r, cos, sin, t, weight):
     """Lengths of the weighted sums of dp† r and of t dv† r, shape (m,) each."""
     weighted = [weight * part for part in r]
-    return tuple(_length(np.stack([(factor * part) @ power
+    return tuple(lengths(np.stack([(factor * part) @ power
                                    for part, factor in zip(weighted, factors, strict=True)], -1))
                  for factors, power in ((cos, np.ones(len(t))), (sin, t)))
 

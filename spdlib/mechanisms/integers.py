@@ -1,4 +1,4 @@
-"""Noise in integers: the discrete Gaussian mechanism, whose promise holds for the very floats.
+"""Noise in integers: mechanisms whose promise holds for the very floats.
 
 Clipped records are cut to multiples of a grid g, a power of two, so their sum is g I with a vector
 I of integers, and I moves by at most D = 2 radius/g in Euclidean length when a record is replaced.
@@ -23,23 +23,24 @@ The sampler's running time may depend on what it draws, and memory and exception
 to guard: that is beside the promise.
 """
 
+import fractions
 import importlib.metadata
 import math
 import re
 
 import numpy as np
 
-from ._checks import EPS, integer, positive
-from .calibration import gaussian_delta, sigma_analytic
-from .clipping import ball_radius, finest_grid
-from .mechanisms import Mechanism, TangentGaussian
+from .._checks import EPS, integer, positive
+from ..calibration import laplace_scale, sigma_analytic
+from ..spaces.ball import ball_radius, finest_grid
+from .base import GaussianNoise, Mechanism, largest_loss
 
 SMOOTHING = 8.0  # t: below 1e-541, a is less than any float can tell
 BITS = 40  # the noise is about this many bits of the grid
 MOST_RECORDS = 2**40  # more make the grid so coarse that t costs too much
 
 
-class DiscreteGaussian(Mechanism):
+class DiscreteGaussian(GaussianNoise):
     """The discrete Gaussian mechanism for the mean of clipped records on a flat space: (ε, δ)-DP.
 
     Its promise holds for the floats that leave, not only for noise in real numbers: records on a
@@ -82,9 +83,11 @@ class DiscreteGaussian(Mechanism):
         For a radius, a number or a promise that is none.
     """
 
+    name, exact = "discrete gaussian", True
     public = ("radius", "n", "divisor", "grid", "scale", "mu", "rho", "sensitivity", "sigma")
 
-    def __init__(self, radius, n, epsilon, delta, divisor=None):
+    def __init__(self, radius: float, n: int, epsilon: float, delta: float,
+                 divisor: float | None = None):
         self.radius, self.n = ball_radius(radius), integer(n, "n", 1, MOST_RECORDS)
         self.divisor = positive(n if divisor is None else divisor, "divisor")
         noise = sigma_analytic(2 * self.radius, epsilon, delta)
@@ -105,7 +108,7 @@ class DiscreteGaussian(Mechanism):
         return cls(query.radius, query.n, epsilon, delta, query.divisor)
 
     @staticmethod
-    def _source(rng):
+    def source(rng):
         if rng is not None:
             raise ValueError(f"rng is {rng!r}; accepted is None: exact noise comes from the "
                              "system's entropy and cannot be seeded")
@@ -131,13 +134,6 @@ class DiscreteGaussian(Mechanism):
     def release(self, M, rng=None, size=None, space=None):
         """ValueError, as `perturb`."""
         self.perturb(M)
-
-    error = TangentGaussian.error  # without what the grid does
-
-    def delta(self, epsilon, d):
-        """As `Mechanism.delta`, of continuous noise that is by 32/s² of itself smaller."""
-        integer(d, "d", 1, 5050)  # the same δ in all of them
-        return gaussian_delta(1.0, epsilon, self.mu)
 
     def _check(self, query):
         _flat(query)
@@ -189,3 +185,50 @@ def _opendp():
         raise ImportError("OpenDP before 0.16 may draw biased noise (its issue 2638): "
                           "pip install 'spdlib[hardened]'")
     return dp
+
+
+class DiscreteLaplace(Mechanism):
+    """Integer noise that takes z with probability proportional to exp(-|z|/scale): ε-DP.
+
+    For a count, which one record moves by 1. It is drawn exactly, with integers only (Canonne,
+    Kamath and Steinke 2020, Algorithm 2).
+
+    Attributes
+    ----------
+    scale : float
+        1/ε, rounded up.
+    """
+
+    name, exact, public = "discrete laplace", True, ("scale",)
+
+    def __init__(self, epsilon: float):
+        self.scale = laplace_scale(1.0, epsilon)
+
+    @property
+    def loss(self):
+        """The largest privacy loss, the ε at δ = 0."""
+        return largest_loss(1, self.scale)
+
+    def draw(self, source) -> int:
+        """One draw, by a `random.Random`."""
+        t, s = fractions.Fraction(self.scale).as_integer_ratio()
+        while True:
+            u = source.randrange(t)
+            if not _decays(fractions.Fraction(u, t), source):
+                continue
+            v = 0
+            while _decays(fractions.Fraction(1), source):
+                v += 1
+            sign, size = source.choice((-1, 1)), (u + t * v) // s
+            if (sign, size) != (-1, 0):  # or else 0 would come twice as often
+                return sign * size
+
+    __repr__ = Answers.__repr__
+
+
+def _decays(gamma, source):
+    """True with probability exp(-γ), exactly, for a fraction γ from 0 to 1."""
+    k = 1
+    while source.randrange(gamma.denominator * k) < gamma.numerator:
+        k += 1
+    return k % 2 == 1

@@ -1,4 +1,4 @@
-"""Mechanisms that draw from a density on a ball about the public centre, and their exact sampler.
+"""Mechanisms that draw a mean from a density on a ball about the public centre.
 
 The density is known up to its constant, which the data may move: half of the promise pays for that.
 """
@@ -7,33 +7,26 @@ import math
 
 import numpy as np
 
-from ._checks import EPS, integer, number, positive
-from ._functions import log_sinhc
-from .calibration import laplace_scale
-from .mechanisms import LEAST, SAMPLE, Answers, hold_ball
-from .sampling import LEAST as SMALLEST
-from .sampling import (
-    MOST,
-    ball_steps,
-    laplace_steps,
-    laplace_threshold,
-    metropolis,
-    split_rhat,
-)
+from .._checks import EPS, LONGEST, SHORTEST, flag, integer, number, positive
+from ..calibration import laplace_scale
+from ..samplers import ball_steps, laplace_steps, sample_by_boxes, sample_by_chains
+from ..spaces import Ball
+from ..spaces.components import lengths
+from ..spaces.functions import log_sinhc
+from .base import Mechanism, checked_domain, largest_loss
 
-EXACT = 4  # dimensions in which boxes are few enough
+BY_BOXES = 4  # dimensions in which boxes are few enough
 ENTRIES = 2**18  # records times points that are looked at together
-PROPOSALS = 32  # of the first round
-CHAINS, TUNING, LONGEST = 16, 40, 2**15  # at least so many chains, rounds to tune, steps at most
-MIXED = 1.05  # largest split-R̂ of chains whose last states are taken: 20 relaxation times or so
+PROPOSALS, CHAINS = 32, 16  # at least so many at once
+LEAST, SAMPLE = 1e-3, 2048  # share that an envelope accepts, at least, and draws that judge it
 
 
-class DensityMechanism(Answers):
+class DensityMechanism(Mechanism):
     """A density for a query on any space, on a ball about its public centre.
 
     Heirs define `_score`, the log density with respect to the volume, and `_check`. One whose
-    domain is another says how many coordinates its points have, `_dim`, and overrides what draws
-    from it: `_uniform`, `_by_boxes` and `_by_chains`.
+    domain is another says how many coordinates its points have, `_dim`, and their bounds, `_radii`,
+    and overrides what draws from it: `_uniform` and `_by_boxes`.
 
     Answers are drawn exactly, by rejection, in dimensions up to 4, and in higher ones where an
     envelope is close: where the space bends little over the domain, or the density is nearly flat.
@@ -46,8 +39,9 @@ class DensityMechanism(Answers):
     measure it may learn more than the promise says.
     """
 
-    law = "pure"  # nothing is known of its privacy loss but the largest
+    pure = each = True
     sensitivity = 1.0  # of what stands in the exponent over the scale
+    approximate = False
 
     @property
     def loss(self):
@@ -55,15 +49,15 @@ class DensityMechanism(Answers):
         if self.approximate:
             raise ValueError("approximate is True; accepted is False where a promise is asked for, "
                              "since none is proved for a chain")
-        return math.nextafter(2 * self.sensitivity / self.scale, math.inf)
+        return largest_loss(2 * self.sensitivity, self.scale)
 
     def _prepared(self, query):
         self._check(query)
         dim = self._dim(query)
         share, sampler = self._envelope(query)
-        exact = dim <= EXACT or share >= LEAST
+        exact = dim <= BY_BOXES or share >= LEAST
         if not (exact or self.approximate):
-            raise ValueError(f"query has dimension {dim}; accepted are those up to {EXACT}, in "
+            raise ValueError(f"query has dimension {dim}; accepted are those up to {BY_BOXES}, in "
                              "which the exact sampler ends, unless approximate=True lets chains "
                              "run, of which no promise is proved")
         _ = query.steps  # refuses a bad record
@@ -82,24 +76,26 @@ class DensityMechanism(Answers):
     def _dim(self, query):
         return query.space.dim
 
+    def _radii(self, query):
+        return self.domain.radius
+
     def _uniform(self, query, m, rng):
         """Points uniform on the domain, by the volume, shape (m, dim)."""
-        return ball_steps(query.space, self.domain, m, rng)
+        return ball_steps(query.space, self.domain.radius, m, rng)
 
     def _by_boxes(self, query, size, rng):
-        return sample_by_boxes(lambda v, reach: self.log_density(query, v, reach), self.domain,
-                               self._dim(query), size, rng)[0]
+        return sample_by_boxes(lambda v, reach: self.log_density(query, v, reach),
+                               self._radii(query), self._dim(query), size, rng)[0]
 
     def _last_states(self, query, size, rng):
         start = self._uniform(query, max(size, CHAINS) if size else 0, rng)
-        return self._by_chains(query, start, rng) if size else start
+        if not size:
+            return start
+        return sample_by_chains(lambda v: self.log_density(query, v), start, self._radii(query), rng)
 
-    def _by_chains(self, query, start, rng):
-        return sample_by_chains(lambda v: self.log_density(query, v), start, self.domain, rng)
-
-    def is_exact(self, query):
+    def is_proved(self, query):
         """Whether answers are drawn exactly, not by a chain; no data are looked at."""
-        return self._dim(query) <= EXACT or self._envelope(query)[0] >= LEAST
+        return self._dim(query) <= BY_BOXES or self._envelope(query)[0] >= LEAST
 
     def _envelope(self, query):
         """A sampler by rejection, and about the least share that it accepts; by no data."""
@@ -120,11 +116,11 @@ class DensityMechanism(Answers):
         Its largest value on the part of the domain that is within `reach`, shape `(m,)`, of `v`, or
         more. The steps have to lie in the domain.
         """
-        space, length = query.space, _length(v)
+        space, length = query.space, lengths(v)
         reach = np.broadcast_to(reach, length.shape)
         bend = math.sqrt(max(-space.curvature[0], 0))  # a step of the chart may be longer below
-        stretch = np.exp(log_sinhc(bend * np.minimum(length + reach, self.domain)))
-        return self._scores(query, v, reach * stretch) + _log_volume(space, v, length, reach)
+        stretch = np.exp(log_sinhc(bend * np.minimum(length + reach, self.domain.radius)))
+        return self._scores(query, v, reach * stretch) + largest_volume(space, v, length, reach)
 
     def _scores(self, query, v, reach):
         """`_score`, of so many steps at once that memory holds them."""
@@ -148,8 +144,8 @@ class KNormGradient(DensityMechanism):
         Of g on the domain: `gradient_sensitivity`.
     epsilon : float
         The promise.
-    domain : float
-        Radius of the ball on which the density lives.
+    domain : Ball
+        On which the density lives, about the centre of the ball that holds the records.
     clip : float
         Longest residual.
     approximate : bool
@@ -166,13 +162,14 @@ class KNormGradient(DensityMechanism):
         For a parameter that is not positive, or an ε outside [1e-6, 1e3].
     """
 
-    public = "sensitivity", "scale", "domain", "clip"
+    name, public = "k-norm gradient", ("sensitivity", "scale", "domain", "clip")
 
-    def __init__(self, sensitivity, epsilon, domain, clip, approximate=False):
+    def __init__(self, sensitivity: float, epsilon: float, domain: Ball, clip: float,
+                 approximate: bool = False):
         self.sensitivity = positive(sensitivity, "sensitivity")
         self.scale = laplace_scale(2 * self.sensitivity, epsilon)
-        self.domain, self.clip = positive(domain, "domain"), positive(clip, "clip")
-        self.approximate = bool(approximate)
+        self.domain, self.clip = domain, positive(clip, "clip")
+        self.approximate = flag(approximate, "approximate")
 
     @classmethod
     def of(cls, query, epsilon, delta=0, clip=None, domain=None, approximate=False):
@@ -184,33 +181,34 @@ class KNormGradient(DensityMechanism):
         they are skewed it costs a bias that no number of records takes away.
         """
         number(delta, "delta", 0, 0, '0 with "k-norm gradient", whose promise is pure')
-        domain = query.radius if domain is None else domain
+        domain = query.ball if domain is None else _about(domain, query)
         if clip is None:
-            clip = min(domain + query.radius, query.space.injectivity_radius)
-        sensitivity = gradient_sensitivity(query.n, query.radius, query.space, clip, domain)
+            clip = min(domain.radius + query.radius, query.space.injectivity_radius)
+        sensitivity = gradient_sensitivity(query.n, query.radius, query.space, clip, domain.radius)
         return cls(sensitivity, epsilon, domain, clip, approximate)
 
     def _check(self, query):
         """Refuse a query that moves g by more than the mechanism was made for, or a wide domain."""
-        moves = gradient_sensitivity(query.n, query.radius, query.space, self.clip, self.domain)
+        _about(self.domain, query)
+        moves = gradient_sensitivity(query.n, query.radius, query.space, self.clip,
+                                     self.domain.radius)
         if moves > self.sensitivity:
             raise ValueError(f"query has a gradient of sensitivity {moves:.6g}; accepted are those "
                              f"up to {self.sensitivity:.6g}, the mechanism's own")
-        hold_ball(query)
-        hold_ball(query, self.domain, "domain")
+        query.ball.hold()
 
     def _score(self, query, v, reach):
         residuals = _residuals(query, v)
-        length = _length(residuals)
+        length = lengths(residuals)
         share = self.clip / np.maximum(length, self.clip)
-        gradient = _length((share[:, None] @ residuals)[:, 0]) / query.n
+        gradient = lengths((share[:, None] @ residuals)[:, 0]) / query.n
         if reach.any():
             gradient -= self._change(query.space, length, reach[:, None]).mean(axis=-1)
         return -np.maximum(gradient, 0) / self.scale
 
     def _deepest(self, query):
         """How far the log density falls at most: no residual is longer than its way or the clip."""
-        return min(self.clip, self.domain + query.radius) / self.scale
+        return min(self.clip, self.domain.radius + query.radius) / self.scale
 
     def _envelope(self, query):
         """The uniform law, or a Laplace law about the mean, of which draws may miss the domain."""
@@ -219,10 +217,10 @@ class KNormGradient(DensityMechanism):
         if not low > 0:
             return uniform
         edge = np.zeros(query.space.dim)
-        edge[0] = min(query.radius, self.domain)  # where most of them would
+        edge[0] = min(query.radius, self.domain.radius)  # where most of them would
         w = laplace_steps(query.space, self.scale / low, SAMPLE, np.random.default_rng(0),
-                          self.domain + edge[0])
-        inside = _length(query.space.chart(query.center, edge, w)) <= self.domain
+                          self.domain.radius + edge[0])
+        inside = lengths(query.space.chart(query.ball.center, edge, w)) <= self.domain.radius
         about = (low / high) ** query.space.dim * inside.mean(), self._about_the_mean
         return max(uniform, about, key=lambda envelope: envelope[0])
 
@@ -232,11 +230,11 @@ class KNormGradient(DensityMechanism):
         They hold where nothing is clipped and the ball that holds the records and the domain is
         convex; no record is further than `reach` from any of its points.
         """
-        wider = max(self.domain, query.radius)
+        wider = max(self.domain.radius, query.radius)
         reach = wider + query.radius
         if self.clip < reach or wider >= query.space.injectivity_radius / 2:
             return -math.inf, math.inf
-        return (float(slope) for slope in _hessian(query.space, np.array(reach)))
+        return (float(slope) for slope in hessian_bounds(query.space, np.array(reach)))
 
     def _about_the_mean(self, query, size, rng):
         """Exact draws by rejection from a Laplace law about the mean, shape (at least size, dim).
@@ -244,13 +242,13 @@ class KNormGradient(DensityMechanism):
         What the upper bound of ‖g‖ accepts already is not computed.
         """
         space, (low, high) = query.space, self._slopes(query)
-        rest, within = self._norms(query, query.step[None])[0], self.domain + _length(query.step)
+        rest, within = self._norms(query, query.step[None])[0], self.domain.radius + lengths(query.step)
         draws = [laplace_steps(space, self.scale / low, 0, rng, within)]
         while (missing := size - sum(map(len, draws))) > 0:
             m = min(max(PROPOSALS, 2 * missing), ENTRIES)
             w = laplace_steps(space, self.scale / low, m, rng, within)
-            v = space.chart(query.center, query.step, w)
-            distance, inside = _length(w), _length(v) <= self.domain
+            v = space.chart(query.ball.center, query.step, w)
+            distance, inside = lengths(w), lengths(v) <= self.domain.radius
             below = low * distance - rest + self.scale * rng.standard_exponential(m)
             accepted = inside & (high * distance + rest < below)
             unsure = inside & ~accepted
@@ -269,7 +267,7 @@ class KNormGradient(DensityMechanism):
         of what is along.
         """
         near, far = length - reach, length + reach
-        lowest, largest = _hessian(space, far)
+        lowest, largest = hessian_bounds(space, far)
         largest = np.maximum(largest, -lowest)
         largest = largest * self.clip / np.maximum(near, self.clip)
         return np.minimum(largest * reach, 2 * self.clip)
@@ -286,8 +284,8 @@ class TruncatedLoss(DensityMechanism):
     ----------
     epsilon : float
         The promise.
-    domain : float
-        Radius of the ball on which the density lives.
+    domain : Ball
+        On which the density lives, about the centre of the ball that holds the records.
     clip : float
         The distance b from which on a record is not felt.
     approximate : bool
@@ -299,21 +297,22 @@ class TruncatedLoss(DensityMechanism):
         For a parameter that is not positive, or an ε outside [1e-6, 1e3].
     """
 
-    public = "scale", "domain", "clip"
+    name, public = "truncated loss", ("scale", "domain", "clip")
 
-    def __init__(self, epsilon, domain, clip, approximate=False):
+    def __init__(self, epsilon: float, domain: Ball, clip: float, approximate: bool = False):
         self.scale = laplace_scale(2.0, epsilon)
-        self.domain, self.clip = positive(domain, "domain"), positive(clip, "clip")
-        self.approximate = bool(approximate)
+        self.domain, self.clip = domain, positive(clip, "clip")
+        self.approximate = flag(approximate, "approximate")
 
     @classmethod
-    def of(cls, query, epsilon, delta=0, *, clip, domain=None, approximate=False):
+    def of(cls, query, epsilon, delta=0, clip=None, domain=None, approximate=False):
         """The mechanism for this query; its promise is pure, so `delta` has to be 0.
 
         The domain is the ball that holds the records, if no larger one is named.
         """
         number(delta, "delta", 0, 0, '0 with "truncated loss", whose promise is pure')
-        return cls(epsilon, query.radius if domain is None else domain, clip, approximate)
+        domain = query.ball if domain is None else _about(domain, query)
+        return cls(epsilon, domain, needed(clip, cls), approximate)
 
     def _deepest(self, query):
         """How far the log density falls at most."""
@@ -321,19 +320,18 @@ class TruncatedLoss(DensityMechanism):
 
     def _check(self, query):
         """Refuse a domain that the chart at the centre does not cover once, or float64 not all."""
-        _domain(self.domain, query.space)
-        hold_ball(query)
-        hold_ball(query, self.domain, "domain")
+        _about(self.domain, query)
+        query.ball.hold()
 
     def _score(self, query, v, reach):
         residuals = _residuals(query, v)
-        distance, b, reach = _length(residuals), self.clip, reach[:, None]
+        distance, b, reach = lengths(residuals), self.clip, reach[:, None]
         if not reach.any():
             return -((np.minimum(distance, b) / b) ** 2).sum(axis=-1) / self.scale
         # a record that is felt everywhere has a smooth loss, in whose sum the slopes cancel
         smooth = distance + reach < min(b, query.space.injectivity_radius)
-        bend = np.where(smooth, _hessian(query.space, distance + reach)[0], 0).sum(axis=-1)
-        slope = _length((smooth[:, None].astype(float) @ residuals)[:, 0])
+        bend = np.where(smooth, hessian_bounds(query.space, distance + reach)[0], 0).sum(axis=-1)
+        slope = lengths((smooth[:, None].astype(float) @ residuals)[:, 0])
         t = reach[:, 0]
         t = np.where(bend * t > slope, slope / np.where(bend > 0, bend, 1), t)
         least = (np.where(smooth, distance, 0) ** 2).sum(axis=-1) + bend * t**2 - 2 * slope * t
@@ -341,7 +339,7 @@ class TruncatedLoss(DensityMechanism):
         return -(np.maximum(least, 0) / b / b + (others * ~smooth).sum(axis=-1)) / self.scale
 
 
-def gradient_sensitivity(n, radius, space, clip, domain):
+def gradient_sensitivity(n: int, radius: float, space, clip: float, domain: float) -> float:
     """How much one of `n` records in a ball moves the mean clipped residual at most on the domain.
 
     The least of what is proved, rounded up. A residual is never longer than `clip`, nor than
@@ -352,7 +350,9 @@ def gradient_sensitivity(n, radius, space, clip, domain):
     ball that holds the records is convex.
     """
     n, radius = integer(n, "n", 1, 1e300), positive(radius, "radius")
-    domain, clip = _domain(domain, space), positive(clip, "clip")
+    most = min(LONGEST, space.injectivity_radius)
+    domain = number(domain, "domain", SHORTEST, most, f"numbers from {SHORTEST:g} to {most:.6g}")
+    clip = positive(clip, "clip")
     root, reach = math.sqrt(max(space.curvature[1], 0)), space.injectivity_radius
     moves = [2 * min(clip, domain + radius, reach)]
     straight = min(reach, math.pi / root) if root else reach
@@ -362,115 +362,6 @@ def gradient_sensitivity(n, radius, space, clip, domain):
     if root and (wider := max(radius, domain)) < straight / 2:
         moves.append(2 * math.tan(wider * root) / root)
     return min(moves) / n * (1 + 64 * EPS)
-
-
-def sample_by_boxes(log_density, radius, dim, size, rng, least=PROPOSALS, looks=0.5):
-    """Draws from a density on the ball about 0 in R^dim, shape `(size, dim)`, and the proposals.
-
-    If `radius` has several entries, on the product of balls of these radii, of equal dimensions.
-    `log_density(v, reach)` bounds the log density from above on what of the domain is within
-    `reach` of its points `v` (in each of the balls, shape `(m, balls)`, if there are several), and
-    is the log density itself where `reach` is 0. The draws are by rejection from an envelope that
-    is constant on boxes. What is refused splits its box, along the ball in which it is longest, as
-    long as no more than `looks` boxes were looked at for a proposal, of which there are at least
-    `least` at a time. Every envelope on the way gives the same law to what is accepted, so the
-    draws are exact and independent.
-    """
-    radii = np.atleast_1d(radius)
-    d = dim // len(radii)
-    cube = np.stack(np.meshgrid(*d * [(-0.5, 0.5)], indexing="ij"), axis=-1).reshape(-1, d)
-    children = np.stack([np.pad(cube, ((0, 0), (d * i, dim - d - d * i)))
-                         for i in range(len(radii))])
-    centers, halves = np.zeros((1, dim)), radii[None].astype(float)
-    ceilings, boxes, proposals = _ceilings(log_density, centers, halves, radius), 1, 0
-    draws = [np.empty((0, dim))]
-    while (missing := size - sum(map(len, draws))) > 0:
-        logs = ceilings + d * np.log(halves).sum(axis=-1)
-        weights = np.cumsum(np.exp(logs - logs.max()))
-        m = max(least, min(len(halves), 4 * missing))
-        pick = np.searchsorted(weights, rng.random(m) * weights[-1], side="right")
-        pick = np.minimum(pick, len(halves) - 1)
-        v = centers[pick] + np.repeat(halves[pick], d, axis=1) * rng.uniform(-1, 1, (m, dim))
-        inside = _inside(v, radius)
-        short = np.full(m, math.inf)
-        short[inside] = ceilings[pick[inside]] - log_density(v[inside], 0.0)
-        accepted = rng.standard_exponential(m) > short
-        draws.append(v[accepted][:missing])
-        proposals += m
-        refused, times = np.unique(pick[~accepted], return_counts=True)
-        most = max((int(looks * proposals) - boxes) // len(cube), 1)
-        split = refused[np.argsort(-times, kind="stable")][:most]
-        boxes += len(cube) * len(split)
-        longest = np.argmax(halves[split], axis=1)
-        steps = np.repeat(halves[split], d, axis=1)[:, None] * children[longest]
-        parts = (centers[split, None] + steps).reshape(-1, dim)
-        shrunk = halves[split] / np.where(np.arange(len(radii)) == longest[:, None], 2, 1)
-        widths = np.repeat(shrunk, len(cube), axis=0)
-        touch = _inside(np.maximum(np.abs(parts) - np.repeat(widths, d, axis=1), 0), radius)
-        parts, widths = parts[touch], widths[touch]
-        centers = np.concatenate([np.delete(centers, split, axis=0), parts])
-        halves = np.concatenate([np.delete(halves, split, axis=0), widths])
-        ceilings = np.concatenate([np.delete(ceilings, split),
-                                   _ceilings(log_density, parts, widths, radius)])
-    return np.concatenate(draws), proposals
-
-
-def sample_by_chains(log_density, x, radius, rng):
-    """Last states of Metropolis chains in the ball about 0 from the states `x`, shape `(m, dim)`.
-
-    If `radius` has several entries, in the product of balls of these radii. Each run is twice as
-    long as the one before, until the chains have mixed; ValueError where they do not within
-    `LONGEST` steps.
-    """
-    def inside(v):
-        log_p = np.full(len(v), -math.inf)
-        near = _inside(v, radius)
-        log_p[near] = log_density(v[near])
-        return log_p
-
-    def run(x, steps):
-        states = []
-        x, acceptance = metropolis(
-            inside, lambda x, rng: x + width * rng.standard_normal(x.shape), x, steps, rng,
-            lambda x: states.append(x.copy()))
-        return x, acceptance, states
-
-    width = np.repeat(radius, x.shape[-1] // np.size(radius))
-    for _ in range(TUNING):
-        x, acceptance, _ = run(x, 20)
-        width = width * math.exp(2 * (acceptance.mean() - 0.25))
-    steps = 512
-    while steps <= LONGEST:
-        x, _, states = run(x, steps)
-        if (rhat := split_rhat(np.stack(states)).max()) <= MIXED:
-            return x
-        steps *= 2
-    raise ValueError(f"the chains have a split-R̂ of {rhat:.3f} after {LONGEST} steps; accepted is "
-                     f"{MIXED}")
-
-
-def _ceilings(log_density, centers, halves, radius):
-    """Upper bounds of the log density on what of the boxes is in the domain.
-
-    That is, in each ball, no further from the point of the ball that is nearest to the box's centre
-    than from the centre itself.
-    """
-    parts = _parts(centers, radius)
-    length = _length(parts)
-    nearest = parts * np.minimum(1, radius / np.maximum(length, radius))[..., None]
-    reach = halves * math.sqrt(parts.shape[-1])
-    return log_density(nearest.reshape(centers.shape), reach if np.ndim(radius) else reach[:, 0])
-
-
-def _parts(v, radius):
-    """The vectors `v`, shape (m, dim), as m times one in each of the balls of these radii."""
-    balls = np.size(radius)
-    return v.reshape(len(v), balls, v.shape[-1] // balls)
-
-
-def _inside(v, radius):
-    """Which of the vectors `v` are in the ball, or the product of balls, about 0."""
-    return (_length(_parts(v, radius)) <= radius).all(axis=-1)
 
 
 def _residuals(query, v):
@@ -483,17 +374,12 @@ def _residuals(query, v):
     space = query.space
     if space.flat:
         return query.steps - v[:, None]
-    center = space.alike(query.center)  # about an ill-conditioned one float64 holds fewer points
+    center = space.alike(query.ball.center)  # about an ill-conditioned one float64 holds fewer points
     y = space.exp(center, v)
-    return space._log(y[(slice(None), None)], space.exp(center, query.steps))
+    return space.steps(y[(slice(None), None)], space.exp(center, query.steps))
 
 
-def _length(v):
-    """Lengths of vectors, shape (...); several times as fast as `norm` where they are short."""
-    return np.sqrt(np.einsum("...i,...i->...", v, v))
-
-
-def _hessian(space, distance):
+def hessian_bounds(space, distance):
     """Bounds of the eigenvalues of the Hessian of half the squared distance, up to this distance.
 
     By comparison s √κ cot(s √κ) and s √-κ coth(s √-κ) for the bounds κ of the curvature, or 1 if
@@ -508,18 +394,30 @@ def _hessian(space, distance):
     return np.where(uncut, smallest, -math.inf), np.where(uncut, largest, math.inf)
 
 
-def _log_volume(space, v, length, reach):
+def largest_volume(space, v, length, reach):
     """Largest log volume of exp within `reach` of the steps `v`, or more.
 
     On a space of curvature ≥ 0 it falls along the rays from 0 and is the same in all directions;
-    on affine-invariant SPD matrices its Lipschitz constant is that of the volume's growth.
+    elsewhere the growth of the volume is a Lipschitz constant.
     """
-    if space.curvature[0] < 0:
-        return space.log_volume(v) + reach / laplace_threshold(space)
+    if space.growth > 0:
+        return space.log_volume(v) + reach * space.growth
     nearer = np.maximum(length - reach, 0) / np.where(length > 0, length, 1)
     return space.log_volume(v * nearer[:, None])
 
 
-def _domain(domain, space):
-    most = min(MOST, space.injectivity_radius)
-    return number(domain, "domain", SMALLEST, most, f"numbers from {SMALLEST:g} to {most:.6g}")
+def _about(domain, query):
+    """`domain`, if it is a ball about the query's centre that holds the query's."""
+    checked_domain(domain, query.space, query.radius)
+    if not np.array_equal(domain.center, query.ball.center):
+        raise ValueError(f"domain is {domain!r}; accepted is a ball about the centre of the "
+                         f"records' ball, {query.ball.center.tolist()!r}")
+    return domain
+
+
+def needed(clip, mechanism):
+    """`clip`, if there is one."""
+    if clip is None:
+        raise ValueError(f"clip is None; accepted with {mechanism.name!r} are numbers above 0, as "
+                         f"of {mechanism.__name__}.with_options(clip=...)")
+    return clip

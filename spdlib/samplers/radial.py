@@ -1,4 +1,4 @@
-"""Samplers: exact ones for every space, and Metropolis chains, many at once, with diagnostics.
+"""Exact samplers of steps for every space, and the law of their length.
 
 A step from a point is a tangent vector there. A law of steps with the density of the Laplace law
 times the volume, `exp(-‖v‖/scale + log_volume(v))`, is Laplace about the point on the space itself.
@@ -10,13 +10,10 @@ from functools import cache
 import numpy as np
 from numpy.polynomial import Chebyshev
 from numpy.polynomial.legendre import leggauss
-from scipy.special import logsumexp, xlogy
+from scipy.special import xlogy
 
-from ._checks import EPS, at, finite, first, generator, integer, number, positive, real
-from ._functions import log_sinhc
-from .spaces import AffineInvariant, KendallPlanar, Sphere
+from .._checks import EPS, LONGEST, at, finite, first, generator, integer, positive, real, size
 
-LEAST, MOST = 1e-100, 1e100  # scales and radii whose squares and quotients are floats
 BATCH = 2**20  # so many numbers has a batch of proposals at most, or memory would go
 PILOT = 256  # proposals from which the share that is accepted is estimated
 HOPELESS = 1e-6  # share below which nothing is drawn
@@ -25,7 +22,6 @@ CELLS = 512  # of the hat over what is
 DEGREE = 127  # of the polynomial that stands for a radial density
 BISECTIONS = 52  # of its interval, for a quantile
 SLACK = 1e-9  # more than rounding: what covers the density goes on covering it
-MOST_K = 4  # up to which size the volume is averaged over all directions
 
 
 def sample_laplace(shape, rng=None):
@@ -41,13 +37,13 @@ def sample_laplace(shape, rng=None):
     return z * rng.standard_gamma(d, (*batch, 1))
 
 
-def laplace_threshold(space):
+def laplace_threshold(space) -> float:
     """Supremum of the scales at which exp(-distance/scale) has a finite integral over the space.
 
-    1/β with β = √(k(k² - 1)/12) on `AffineInvariant(k)`, infinite on the other spaces.
+    1/growth: with β = √(k(k² - 1)/12) it is 1/β on `AffineInvariant(k)`, infinite where the
+    curvature is nowhere negative.
     """
-    growth = _growth(space)
-    return 1 / growth if growth > 0 else math.inf
+    return 1 / space.growth if space.growth > 0 else math.inf
 
 
 def laplace_steps(space, scale, shape=(), rng=None, within=None):
@@ -59,7 +55,7 @@ def laplace_steps(space, scale, shape=(), rng=None, within=None):
 
     Parameters
     ----------
-    space : LogEuclidean, Euclidean, TangentSpace, AffineInvariant, Sphere or KendallPlanar
+    space : Space
     scale : float
         In the unit of the distance; below `laplace_threshold(space)` where `within` is None.
     shape : int or tuple of int
@@ -81,7 +77,7 @@ def laplace_steps(space, scale, shape=(), rng=None, within=None):
     """
     scale, shape, rng = positive(scale, "scale"), _shape(shape), generator(rng)
     boundless = within is None and math.isinf(space.injectivity_radius)
-    if boundless and _growth(space) == 0:
+    if boundless and space.growth == 0:
         return scale * sample_laplace((*shape, space.dim), rng)
     return _draw(space, *_law(space, scale, within), shape, rng)
 
@@ -92,21 +88,18 @@ def ball_steps(space, radius, shape=(), rng=None):
     An array of shape `(*shape, dim)`; `rng` is a `numpy.random.Generator` or a seed. ValueError as
     in `laplace_steps`, whose law within the ball this is for an infinite scale.
     """
-    radius = min(_size(radius, "radius"), space.injectivity_radius)
+    radius = min(size(radius, "radius"), space.injectivity_radius)
     return _draw(space, 0.0, radius, _shape(shape), generator(rng))
 
 
-def radial_law(space, scale, within=None):
+def radial_law(space, scale: float, within: float | None = None) -> "RadialLaw":
     """Law of the length of `laplace_steps(space, scale, within=within)`; a `RadialLaw`.
 
-    An infinite `scale` is that of `ball_steps`. ValueError where the law does not exist, and on
-    `AffineInvariant(k)` for k above 4, where the integral over all directions is out of reach.
+    An infinite `scale` is that of `ball_steps`. ValueError where the law does not exist, and where
+    `space.mean_volume` is not known, as on `AffineInvariant(k)` for k above 4.
     """
-    if isinstance(space, AffineInvariant):
-        integer(space.k, "k", 1, MOST_K)
     rate, radius = _law(space, scale, within)
-    volume = _mean_volume(space.k) if _growth(space) > 0 else _volume_bound(space)
-    log_density = _radial_density(space, rate, volume)
+    log_density = _radial_density(space, rate, space.mean_volume)
     return RadialLaw(log_density, *_support(log_density, space, rate, radius))
 
 
@@ -175,18 +168,9 @@ def _shape(shape):
     return [integer(m, "shape", 0) for m in shape]
 
 
-def _growth(space):
-    """The smallest β with log_volume(v) ≤ β‖v‖ for all v: see `_volume_bound`."""
-    if isinstance(space, AffineInvariant):
-        return math.sqrt(space.k * (space.k**2 - 1) / 12)
-    if space.flat or isinstance(space, (Sphere, KendallPlanar)):
-        return 0.0
-    raise ValueError(f"space is {space!r}; accepted are those of spdlib.spaces")
-
-
 def _law(space, scale, within):
     """Rate and radius of the law with density exp(-rate ‖v‖ + log_volume(v)) for ‖v‖ < radius."""
-    scale = _size(scale, "scale", also=math.inf)
+    scale = size(scale, "scale", also=math.inf)
     if within is None:
         threshold = laplace_threshold(space)
         if math.isinf(space.injectivity_radius) and not scale < threshold:
@@ -194,12 +178,7 @@ def _law(space, scale, within):
                              f"which on exp(-distance/scale) has no finite integral over {space!r}"
                              ", except within a ball")
         return 1 / scale, space.injectivity_radius
-    return 1 / scale, min(_size(within, "within"), space.injectivity_radius)
-
-
-def _size(value, name, also=None):
-    """`value` as a float whose square and quotients are floats."""
-    return number(value, name, LEAST, MOST, f"numbers from {LEAST:g} to {MOST:g}", also)
+    return 1 / scale, min(size(within, "within"), space.injectivity_radius)
 
 
 def _draw(space, rate, radius, shape, rng):
@@ -209,7 +188,7 @@ def _draw(space, rate, radius, shape, rng):
     direction, and acceptance with the ratio of the two. What share is accepted is estimated before
     the draw, from numbers of its own.
     """
-    bound = _volume_bound(space)
+    bound = space.volume_bound
     lengths = _log_concave(_radial_density(space, rate, bound), space, rate, radius)
 
     def propose(m, rng):
@@ -235,40 +214,6 @@ def _draw(space, rate, radius, shape, rng):
     return np.concatenate(kept).reshape(*shape, space.dim)
 
 
-def _volume_bound(space):
-    """A function of the length of steps that `log_volume` nowhere exceeds.
-
-    On spheres and on shapes the volume depends on the length alone: it is `log_volume` itself. On
-    `AffineInvariant(k)` it is J = ∏ s(t_ij), s(t) = sinh(t)/t, t_ij = (λ_i - λ_j)/2, over the pairs
-    i < j of the eigenvalues λ_1 ≥ … ≥ λ_k, with Σ λ_i² = ρ². Two bounds hold.
-
-    1. J ≤ s(βρ/(k - 1))^(k - 1), β = √(k(k² - 1)/12). Write log s(t) = t - ψ(t). Log s is convex
-       with a slope below 1, so ψ is concave and increasing, from ψ(0) = 0. The t_ij are sums of the
-       gaps g_l = (λ_l - λ_(l+1))/2 ≥ 0, each of which is in l(k - l) of them. Where
-       T = Σ t_ij = Σ l(k - l) g_l is given, Σ ψ(t_ij), concave in the gaps, is least at a vertex,
-       where only one gap is not 0: there it is n ψ(T/n) with n = l(k - l) ≥ k - 1, which increases
-       in n. So log J ≤ T - (k - 1) ψ(T/(k - 1)) = (k - 1) log s(T/(k - 1)). And T = Σ a_i λ_i ≤
-       ‖a‖ρ = βρ by Cauchy and Schwarz, with a = ((k - 1)/2, …, -(k - 1)/2). It grows as e^βρ, and
-       J does so along a: no smaller β will do.
-    2. J ≤ s(ρ/√(2(k - 1)))^(k(k - 1)/2), the better one for small ρ. Log s(√y) is concave, since
-       s(√y) = ∏ (1 + y/(nπ)²), so Jensen's inequality holds for the mean of the k(k - 1)/2 values
-       t_ij², which is at most ρ²/(2(k - 1)) since Σ t_ij² = (kρ² - (Σ λ_i)²)/4.
-
-    With both, and with the lesser of both, the density of the length has a concave logarithm.
-    """
-    if _growth(space) == 0:
-        axis = np.eye(1, space.dim)[0]
-        return lambda rho: space.log_volume(rho[..., None] * axis)
-    k, beta = space.k, _growth(space)
-    pairs = k * (k - 1) / 2
-
-    def bound(rho):
-        small = pairs * log_sinhc(rho / math.sqrt(2 * (k - 1)))
-        return np.minimum(small, (k - 1) * log_sinhc(beta * rho / (k - 1)))
-
-    return bound
-
-
 def _radial_density(space, rate, volume):
     """Logarithm of the density of the length, up to a constant, for a volume that depends on it."""
     return lambda rho: xlogy(space.dim - 1, rho) - rate * rho + volume(rho)
@@ -281,7 +226,7 @@ def _support(log_density, space, rate, radius):
     law of rate 1/scale - β, which beyond `top` is far below that. Where it is not so, nothing is
     wrong with a draw: it takes longer.
     """
-    d, rate = space.dim, rate - _growth(space)
+    d, rate = space.dim, rate - space.growth
     top = min(radius, (d + 9 * math.sqrt(d) + 2 * NATS) / rate) if rate > 0 else radius
     x = top * (np.arange(128) + 0.5) / 128
     logs = log_density(x)
@@ -292,11 +237,11 @@ def _support(log_density, space, rate, radius):
 def _log_concave(g, space, rate, radius):
     """The sampler of lengths in (0, radius) with density exp(g), g concave: `f(m, rng)`.
 
-    It draws from m proposals those accepted. On flat spaces g is (d - 1) log ρ - rate ρ, on spheres
-    (d - 1) log sin(ρ√κ) - rate ρ, on shapes (d - 1) log sin ρ + log cos ρ - rate ρ. With either
-    bound on `AffineInvariant(k)` it is (d - 1 - n) log ρ + n log sinh(cρ) - rate ρ with n < d.
+    It draws from m proposals those accepted. On flat spaces g is (d - 1) log ρ - rate ρ, in
+    constant curvature (d - 1) log sin(ρ√κ) - rate ρ or the like with sinh, on shapes
+    (d - 1) log sin ρ + log cos ρ - rate ρ; on `AffineInvariant(k)` see its `volume_bound`.
     """
-    end = min(radius, MOST)  # what is longer, where there is no end, is less likely than any float
+    end = min(radius, LONGEST)  # what is longer, where there is no end, is less likely than any float
     edges, hat = _hat(g, *_support(g, space, rate, radius), end)
     width = np.diff(edges)
     mass = np.cumsum(width * np.exp(hat - hat.max()))
@@ -329,119 +274,3 @@ def _hat(g, low, high, end):
     hat[0, 2:] = heights[1:] + np.maximum(slopes, 0) * width[2:]
     hat[1, :-2] = heights[:-1] + np.maximum(-slopes, 0) * width[:-2]
     return edges, hat.min(axis=0) + SLACK
-
-
-def _mean_volume(k):
-    """Logarithm of the mean of J over the steps of one length on `AffineInvariant(k)`, a function.
-
-    Eigenvalues in increasing order are cos φ/√k each, plus sin φ times a unit vector whose gaps
-    are a multiple of a point of the simplex; the density of directions has the factor
-    ∏ (λ_j - λ_i) (Muirhead 1982, Theorem 3.2.17). Everything is analytic: with Gauss's nodes it
-    is right to nine digits for lengths up to 50.
-    """
-    t, w = _gauss(24)
-    t, w = (t + 1) / 2, w / 2
-    phi, *cuts = (axis.ravel() for axis in np.meshgrid(*(k - 1) * [t], indexing="ij"))
-    weight = np.prod(np.meshgrid(*(k - 1) * [w], indexing="ij"), axis=0).ravel()
-    phi, gaps, rest = phi * math.pi / 2, [], np.ones_like(phi)
-    for left, cut in zip(range(k - 2, 0, -1), cuts, strict=True):
-        gaps.append(rest * cut)
-        weight, rest = weight * (1 - cut) ** (left - 1), rest * (1 - cut)
-    levels = np.cumsum([0 * phi, *gaps, rest], axis=0)
-    levels -= levels.mean(axis=0)
-    length = np.linalg.norm(levels, axis=0)
-    i, j = np.triu_indices(k, 1)
-    spread = np.sin(phi) * (levels[j] - levels[i]) / length
-    logs = np.log(weight) - (k - 1) * np.log(length) + (k - 2) * np.log(np.sin(phi))
-    logs += np.log(spread).sum(axis=0)
-    logs -= logsumexp(logs)
-
-    def mean_volume(rho):
-        rho = np.asarray(rho)
-        volumes = sum(log_sinhc(rho[..., None] * pair / 2) for pair in spread)
-        return logsumexp(volumes + logs, axis=-1)
-
-    return mean_volume
-
-
-def metropolis(log_density, propose, x, steps, rng=None, watch=None):
-    """Chains of Metropolis from the states `x`, shape `(n, ...)`: last states and acceptance.
-
-    `log_density(x)`, shape `(n,)`, is that of the target up to a constant; `propose(x, rng)` draws
-    candidates from a *symmetric* proposal. Each chain is `steps` long; its acceptance, shape
-    `(n,)`, is the share of candidates that it accepted. A rejected candidate leaves the chain where
-    it is, and that counts as a step. `rng` is a `numpy.random.Generator` or a seed. `watch(x)`
-    is called with the states after each step, which the next one overwrites.
-    """
-    rng, steps = generator(rng), integer(steps, "steps", 0)
-    x = np.array(x, complex if np.iscomplexobj(x) else float)
-    log_p = log_density(x)
-    accepted = np.zeros(len(x), int)
-    for _ in range(steps):
-        candidate = propose(x, rng)
-        log_q = log_density(candidate)
-        accept = rng.standard_exponential(len(x)) > log_p - log_q
-        x[accept], log_p = candidate[accept], np.where(accept, log_q, log_p)
-        accepted += accept
-        if watch is not None:
-            watch(x)
-    return x, accepted / max(steps, 1)
-
-
-def split_rhat(chains):
-    """The potential scale reduction R̂ of chains, shape `(steps, n, ...)`: an array `(...)`.
-
-    Each chain is split into halves (Gelman et al. 2013, Sec. 11.4; without the ranks of Vehtari
-    et al. 2021). It is near 1 where the halves agree, and infinite where they stay apart and none
-    moves. ValueError for fewer than 4 steps, or where all values are one and the same.
-    """
-    halves = _halves(chains, "chains")
-    within, both = _variances(halves)
-    return np.sqrt(np.divide(both, within, where=within > 0, out=np.full_like(both, math.inf)))[()]
-
-
-def effective_sample_size(chains):
-    """So many independent draws have a mean as precise as that of the chains, `(steps, n, ...)`.
-
-    An array `(...)`, by the autocorrelations of the split chains, summed in pairs while these are
-    positive and made to decrease (Vehtari et al. 2021, Sec. 3.2, without ranks; Geyer 1992). At
-    most S log10(S) for S draws in all. ValueError as in `split_rhat`.
-    """
-    halves = _halves(chains, "chains")
-    within, both = _variances(halves)
-    length, n = halves.shape[:2]
-    centred = halves - halves.mean(axis=0)
-    spectrum = np.abs(np.fft.rfft(centred, 2 * length, axis=0)) ** 2
-    covariance = np.fft.irfft(spectrum, 2 * length, axis=0)[:length].mean(axis=1) / length
-    rho = 1 - (within - covariance) / both
-    rho[0] = 1.0
-    pairs = rho[: length // 2 * 2].reshape(-1, 2, *rho.shape[1:]).sum(axis=1)
-    ended = np.logical_or.accumulate(pairs < 0, axis=0)
-    pairs = np.minimum.accumulate(np.where(ended, 0, pairs), axis=0)
-    size = length * n
-    tau = np.maximum(2 * pairs.sum(axis=0) - 1, 1 / math.log10(size))
-    return (size / tau)[()]
-
-
-def _halves(chains, name):
-    """First and last halves of chains as chains of their own, shape `(steps // 2, 2n, ...)`."""
-    chains = finite(chains, name)
-    if chains.ndim < 2 or len(chains) < 4 or chains.shape[1] < 1:
-        raise ValueError(f"{name} has shape {chains.shape}; accepted is (steps, n, ...) with at "
-                         "least 4 steps of at least one chain")
-    constant = (chains == chains[0, 0]).all(axis=(0, 1))
-    if constant.any():
-        index = first(constant)
-        raise ValueError(f"{name}{at((0, 0) + index)} is {chains[(0, 0) + index]}, and all values "
-                         "that follow it are the same; accepted are chains that move")
-    chains = np.ldexp(chains, -np.frexp(np.abs(chains).max(axis=(0, 1)))[1])  # squares are floats
-    half = len(chains) // 2
-    return np.concatenate([chains[:half], chains[-half:]], axis=1)
-
-
-def _variances(halves):
-    """Mean variance within chains, and the estimate of the target's from within and between."""
-    length = len(halves)
-    within = halves.var(axis=0, ddof=1).mean(axis=0)
-    between = halves.mean(axis=0).var(axis=0, ddof=1)
-    return within, within * (length - 1) / length + between

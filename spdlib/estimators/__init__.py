@@ -1,0 +1,8 @@
+"""Estimators: what releases a mean, several of them, a count or a curve, and says what it promises."""
+
+from .classes import PrivateClassMeans as PrivateClassMeans
+from .count import private_clipped_count as private_clipped_count
+from .mean import PrivateFrechetMean as PrivateFrechetMean
+from .regression import CurveError as CurveError
+from .regression import PrivateGeodesicRegression as PrivateGeodesicRegression
+from .regression import expected_curve_error as expected_curve_error

@@ -1,0 +1,151 @@
+"""The means of several classes, released together at one promise."""
+
+import numpy as np
+
+from ..accounting import spending
+from ..mechanisms import MEANS, Choice, Mechanism, chosen
+from ..queries import ClassSums
+from ..spaces import Ball
+from ..spaces.ball import project_to_ball, shrink_to_center
+from .base import Estimator, in_words, shrinks
+
+
+class PrivateClassMeans(Estimator):
+    """(ε, δ)-DP Fréchet means of several classes together, on a flat space.
+
+    All of them are one release, with the promise of one. What it holds for is named by `labels`.
+    Neighbours differ in one record, replaced by any other. With private labels its label goes with
+    it, so that it may leave one class for another; the numbers of records in the classes are
+    private then, and are released with the means at no cost. With public labels it stays in its
+    class, and labels and numbers are public. The total number is public, and so are the classes and
+    the ball, to which records outside of it are clipped.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The promise, of all means together: ε from 1e-6 to 1e3, δ from 1e-300 to 1/2.
+    ball : Ball
+        The public ball, of a flat space, chosen without a look at the data. A curved space has a
+        flat one at each public centre: `ball.tangent()`.
+    classes : sequence
+        The labels that there may be, numbers or strings, in the order of the means. Public: name
+        those that might occur, not those that did.
+    mechanism : str, class of a Mechanism, or one `with_options`
+        "gaussian", "classical gaussian", "discrete gaussian", or one of your own.
+        Noise is added to the sums of all classes as to one vector. So it has to be Gaussian: the
+        price of other noise grows with the number of classes. With "discrete gaussian" the promise
+        holds for the floats that leave; take it for every release that leaves the house.
+    on_invalid : {"raise", "center"}
+        What happens to a record that is no point of the space and, with private labels, to a label
+        that is none of the classes. "raise" refuses the data set, and the exception speaks of the
+        data: keep it inside. "center" puts the public centre in the record's place, and counts a
+        record without a class in none. A public label that is none is always refused.
+    labels : {"private", "public"}
+        Whether a neighbour may have another label.
+    shrink : bool
+        Whether each mean is drawn towards the centre by what the noise of its sum says, before it
+        is projected, as `PrivateFrechetMean` does it; on spaces of 3 dimensions and more. The mean
+        of a class that is small beside the noise then often is the centre.
+
+    Attributes
+    ----------
+    means_ : array of shape (classes, k, k), or (classes, *space.shape)
+        The releases, points of the ball.
+    classes_ : array of shape (classes,)
+        The labels, as they were given.
+    counts_ : array of shape (classes,)
+        Numbers of records: noisy ones with private labels, which may be below 0, exact public ones
+        with public labels.
+    mechanism_ : Mechanism
+        What made it. Its scale is that of the noise on the sums: that on a mean is as many times
+        smaller as its class has records.
+    privacy_ : str
+        The promise in words.
+
+    Notes
+    -----
+    A mean is the noisy sum over the noisy number, or over 1 where that is less, and projected onto
+    the ball. Where a class is small beside the noise, this is noise: some point of the ball, mostly
+    far from its centre. `counts_` tells, beside the scale of its own noise,
+    `mechanism_.sigma / radius`. A class that is missing is one of these and leaks nothing; if
+    labels are public, its mean is the centre. What `PrivateFrechetMean` says of `rng` and of noise
+    in floating point is true here, too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spdlib import Ball, PrivateClassMeans, random_spd
+    >>> covariances, y = random_spd(400, 3, 1.0, rng=0), np.arange(400) % 2
+    >>> private = PrivateClassMeans(1.0, 1e-6, Ball.from_bounds(0.3, 3.0, k=3), classes=[0, 1])
+    >>> private.fit(covariances, y).means_.shape
+    (2, 3, 3)
+    """
+
+    def __init__(self, epsilon: float, delta: float, ball: Ball | None = None, classes=None,
+                 mechanism: str | type[Mechanism] | Choice = "gaussian", on_invalid: str = "raise",
+                 *, labels: str = "private", shrink: bool = False, **moved):
+        self._refuse(moved)
+        self.epsilon, self.delta, self.ball, self.classes = epsilon, delta, ball, classes
+        self.mechanism, self.on_invalid = mechanism, on_invalid
+        self.labels, self.shrink = labels, shrink
+
+    @np.errstate(all="ignore")
+    def fit(self, X, y, *, rng=None, accountant=None, group=None):
+        """Release the means of the classes.
+
+        Parameters
+        ----------
+        X : array of shape (n, k, k), or (n, *space.shape)
+            Points of the space.
+        y : sequence of n labels
+        rng, accountant, group
+            As of `PrivateFrechetMean.fit`. The budget is spent once for all classes; with public
+            labels on neighbours within a class only.
+
+        Returns
+        -------
+        PrivateClassMeans
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            For a parameter, a shape, a record or a label that is none. Then nothing has been drawn,
+            and no attribute of an earlier fit is left.
+        """
+        self._forget()
+        query = ClassSums(X, y, self.classes, self.ball, self.on_invalid, self.labels)
+        mechanism = chosen(self.mechanism, MEANS).of(query, self.epsilon, self.delta)
+        if mechanism.law != "gaussian":
+            raise ValueError(f"mechanism is {self.mechanism!r}; accepted are those of Gaussian "
+                             "noise, whose price does not grow with the number of classes")
+        shrinks(self.shrink, query, mechanism.law)
+        seeded, rng = rng is not None, mechanism.source(rng)
+        with spending(accountant, mechanism, query.dim, group):
+            draw = mechanism.prepared(query)
+        answer = draw(rng)
+        steps, counts = query.means(answer, getattr(mechanism, "grid", None))
+        if self.shrink:
+            noise = mechanism.sigma / np.maximum(counts, 1)
+            steps = np.stack([shrink_to_center(*each) for each in zip(steps, noise, strict=True)])
+        steps = project_to_ball(steps, query.radius)
+        space, center = query.space, query.ball.center
+        self.means_ = np.stack([
+            space.exp(center, space.within_reach(center, step)) for step in steps])
+        self.classes_, self.counts_, self.mechanism_ = query.classes, counts, mechanism
+        self.privacy_ = in_words(self._promise(query), mechanism, query, seeded)
+        return self
+
+    def _promise(self, query):
+        replaced = {
+            "private": f"one of n = {query.n} records is replaced, with its label; n",
+            "public": "one record is replaced within its class; labels, and so sizes of classes",
+        }
+        return (f"({self.epsilon}, {self.delta})-differentially private, all means together, when "
+                f"{replaced[self.labels]}, the classes and the ball of radius {query.radius} are "
+                "public")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags

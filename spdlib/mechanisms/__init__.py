@@ -1,0 +1,30 @@
+"""Mechanisms: noise of a calibrated scale, and what a promise says of it."""
+
+from typing import Literal
+
+from .base import Choice as Choice
+from .base import GaussianNoise as GaussianNoise
+from .base import Mechanism as Mechanism
+from .base import Noise as Noise
+from .base import chosen as chosen
+from .base import public_of as public_of
+from .curves import CurveKNormGradient as CurveKNormGradient
+from .curves import TruncatedCurveLoss as TruncatedCurveLoss
+from .densities import KNormGradient as KNormGradient
+from .densities import TruncatedLoss as TruncatedLoss
+from .descent import NoisyDescent as NoisyDescent
+from .gaussian import ClassicalGaussian as ClassicalGaussian
+from .gaussian import TangentGaussian as TangentGaussian
+from .integers import DiscreteGaussian as DiscreteGaussian
+from .integers import DiscreteLaplace as DiscreteLaplace
+from .l2 import L2Mechanism as L2Mechanism
+from .laplace import RiemannianLaplace as RiemannianLaplace
+
+# Names by which estimators know them, which editors complete: for means, and for curves.
+MeanName = Literal["gaussian", "classical gaussian", "l2", "laplace", "discrete gaussian",
+                   "k-norm gradient", "truncated loss"]
+CurveName = Literal["truncated loss", "k-norm gradient", "noisy descent"]
+MEANS = {each.name: each for each in (
+    TangentGaussian, ClassicalGaussian, L2Mechanism, RiemannianLaplace, DiscreteGaussian,
+    KNormGradient, TruncatedLoss)}
+CURVES = {each.name: each for each in (TruncatedCurveLoss, CurveKNormGradient, NoisyDescent)}

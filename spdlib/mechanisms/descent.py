@@ -1,0 +1,191 @@
+"""Noisy descent on a curve: geodesic regression with Gaussian noise in each step."""
+
+import math
+
+import numpy as np
+
+from .._checks import LONGEST, integer, number
+from ..calibration import sigma_analytic
+from ..queries.mean import frechet_sensitivity
+from ..regression import carried_back, curve_points, jacobi_fields
+from ..spaces.ball import clip_to_ball, project_to_ball
+from .base import Mechanism
+
+EVEN = math.sqrt(12)  # one over the standard deviation of t, for records spread evenly
+SHARE = 1 / 6  # of the way to the farthest curve of the domain: the clip by default
+SLOWEST = 1 / 12  # length of the last step, in gradients; that of the first is 1
+SUMS = (1 - SLOWEST) / math.log(1 / SLOWEST)  # mean length of the steps
+AGAIN = 2.5  # so many times the steps together lead as far as the farthest curve
+FEWEST = 8  # steps
+FINEST = 1e-3  # of the way: the least clip
+ENTRIES = 2**18  # numbers that are looked at together
+FLAT = 14.0  # square roots of curvature times distance, up to which float64 tells points apart
+TURNS = 1e6  # injectivity radii that a curve may be long
+
+
+class NoisyDescent(Mechanism):
+    """Riemannian gradient descent with clipped gradients and Gaussian noise: (ε, δ)-DP.
+
+    It starts at the curve that stays at the public centre. At each step a record has the gradient
+    (J*ε, √12 K*ε), where ε is its residual, and J and K take a change of the point and one of
+    the velocity to where the record belongs on the curve. Its length is clipped to `clip`, so the
+    mean of all moves by at most 2 clip/n when a record is replaced, at every curve and whatever the
+    records are. Normal noise is added to that mean, and the curve moves by a share of it, within
+    the domain. The number of steps and their shares are public: from 1 down to 1/12, so that early
+    steps cross the domain and late ones average the noise, and so many of them that they could
+    cross it more than twice.
+
+    The √12 makes of the velocity a coordinate in which a record weighs as much as in the point: t
+    runs from -1/2 to 1/2, and its standard deviation is 1/√12 where the records are spread
+    evenly. It alters no promise.
+
+    The steps together are what one Gaussian mechanism would be with the noise of one of them and a
+    sensitivity √steps times as large, also though each step depends on those before it (Dong, Roth
+    and Su 2022, Corollary 2).
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The promise: ε from 1e-6 to 1e3, δ from 1e-300 to 1/2.
+    n : int
+        Number of records.
+    clip : float
+        Longest gradient of a record. It is between one and two times the residual, in a flat space.
+    way : float
+        How far it may be from the start to a curve of the domain: the root of
+        radius² + speed²/12.
+
+    Attributes
+    ----------
+    steps : int
+        Their number.
+    sensitivity : float
+        Of the mean gradient, at each step.
+    sigma : float
+        Standard deviation of the noise in each coordinate, at each step.
+    mu : float
+        √steps sensitivity / sigma, the parameter of Gaussian differential privacy of all steps.
+
+    Raises
+    ------
+    ValueError
+        For a promise that is none, or a clip that is too short for the way.
+    """
+
+    name, law, curves, each = "noisy descent", "gaussian", True, True
+    public = "n", "clip", "steps", "sensitivity", "sigma", "mu"
+
+    def __init__(self, epsilon: float, delta: float, n: int, clip: float, way: float):
+        self.n, self.clip = integer(n, "n", 1), number(
+            clip, "clip", FINEST * way, LONGEST, f"numbers from {FINEST * way:.6g}, {FINEST} of the "
+            f"way that the steps may have to go, to {LONGEST:g}")
+        number(delta, "delta", 1e-300, 0.5, "numbers from 1e-300 to 1/2 with \"noisy descent\"")
+        self.steps = max(math.ceil(AGAIN / SUMS * way / self.clip), FEWEST)
+        self.sensitivity = frechet_sensitivity(self.n, self.clip)
+        whole = math.sqrt(self.steps) * self.sensitivity * (1 + 1e-15)
+        self.sigma = sigma_analytic(whole, epsilon, delta)
+        self.mu = math.nextafter(whole / self.sigma, math.inf)  # more promises less
+
+    @classmethod
+    def of(cls, query, epsilon, delta, clip=None):
+        """The mechanism for this query; `clip` is a sixth of the way by default.
+
+        The squared error grows with clip × way, as long as few of the gradients near the truth are
+        longer: three standard deviations of the records about their curve is a good clip.
+        """
+        way = math.hypot(query.radius, query.speed / EVEN)
+        made = cls(epsilon, delta, query.n, SHARE * way if clip is None else clip, way)
+        made._check(query)
+        return made
+
+    @property
+    def loss(self):
+        """The parameter of Gaussian differential privacy."""
+        return self.mu
+
+    def _prepared(self, query):
+        self._check(query)
+        space = query.space
+        center, Y = _seen(query, self.clip)
+        most = max(ENTRIES // (query.n * space.dim**2), 1)
+
+        def answers(rng, shape):
+            size = math.prod(shape)
+            draws = [np.empty((0, 2 * space.dim))]
+            for done in range(0, size, most):
+                m = min(size - done, most)
+                draws.append(self._descend(center, query, Y, m, rng))
+            return np.concatenate(draws).reshape(*shape, 2 * space.dim)
+
+        return answers
+
+    def _check(self, query):
+        """Refuse what moves the gradient by more, and what float64 does not hold; by no data."""
+        if query.n < self.n:
+            raise ValueError(f"query has {query.n} records; accepted are at least {self.n}, for "
+                             "which the mechanism was made")
+        space, reach = query.space, query.space.injectivity_radius
+        if not query.radius < reach:
+            raise ValueError(f"radius is {query.radius!r}; accepted are numbers below {reach:.6g}, "
+                             f"the injectivity radius of {space!r}")
+        if not query.speed <= TURNS * reach:
+            raise ValueError(f"speed is {query.speed!r}; accepted are numbers up to "
+                             f"{TURNS * reach:.6g}, {TURNS:g} times the injectivity radius of "
+                             f"{space!r}, up to which float64 tells where a curve leads")
+        bend, far = math.sqrt(max(-space.curvature[0], 0)), _farthest(query, self.clip)
+        if not bend * far < FLAT:
+            raise ValueError(f"radius + speed/2 + clip is {far:.6g}; accepted are numbers below "
+                             f"{FLAT / bend:.6g} on {space!r}, where float64 tells points apart")
+        query.domain.hold(max(3 * query.radius, far), "the larger of 3 radius, which a step may "
+                   "reach before it is projected, and radius + speed/2 + clip")
+
+    def _descend(self, center, query, Y, m, rng):
+        """The last curves of `m` descents at once, in the query's coordinates."""
+        space, dim = query.space, query.space.dim
+        center = np.broadcast_to(center, (m, *space.inner))
+        u, w = np.zeros((2, m, dim))
+        for pace in SLOWEST ** np.linspace(0, 1, self.steps):
+            p = space.ends(center, u)
+            turn = _turn(space, center, u, p)
+            v = np.einsum("mj,mji->mi", w, turn)
+            along, across = self._gradient(space, p, v, query.times, Y)
+            noise = self.sigma * rng.standard_normal((2, m, dim))
+            step = project_to_ball(pace * (along + noise[0]), 2 * query.radius)
+            u = project_to_ball(space.steps(center, space.ends(p, step)), query.radius)
+            w = w + pace * EVEN * np.einsum("mji,mi->mj", turn, across + noise[1])
+            w = project_to_ball(w, query.speed)
+        return np.concatenate([u, w], axis=-1)
+
+    def _gradient(self, space, p, v, t, Y):
+        """Mean of the clipped gradients, downhill, in the frames at `p`, two of shape (m, dim)."""
+        axes, *fields = jacobi_fields(space, v, t)
+        curve = curve_points(space, p, v, t)
+        residuals = carried_back(space, p, v, t, axes, curve, space.steps(curve, Y))
+        each = np.stack([fields[0] * residuals, EVEN * fields[1] * residuals], axis=-2)
+        each = np.einsum("mij,mncj->mnci", axes, each)  # before they are clipped: it rounds
+        clipped = clip_to_ball(each.reshape(-1, 2 * space.dim), self.clip).reshape(each.shape)
+        return np.moveaxis(clipped.sum(axis=1) / each.shape[1], 1, 0)
+
+
+def _seen(query, clip):
+    """The query's centre and records, as the unchecked maps take them.
+
+    A record further from the centre than any curve of the domain, by more than `clip`, is moved to
+    that distance, each by itself: float64 may not hold the way to it.
+    """
+    steps = project_to_ball(query.steps, _farthest(query, clip))
+    space = query.space
+    if space.flat:
+        return np.zeros(space.dim), steps
+    center = space.alike(query.domain.center)  # about an ill-conditioned one fewer points are held
+    return center, space.exp(center, steps)
+
+
+def _farthest(query, clip):
+    """How far from the centre a curve of the domain may lead, and `clip` more."""
+    return query.radius + query.speed / 2 + clip
+
+
+def _turn(space, M, u, there):
+    """The frame at `M`, carried along the steps `u` to `there`: a row for each of its vectors."""
+    return space.carried(space.among(M), u[:, None], np.eye(space.dim), space.among(there))

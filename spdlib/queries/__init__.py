@@ -1,0 +1,8 @@
+"""Queries: what is asked of records, clipped to a public ball, and how far one record moves it."""
+
+from .classes import ClassSums as ClassSums
+from .curve import CurveQuery as CurveQuery
+from .mean import FrechetMean as FrechetMean
+from .mean import Mean as Mean
+from .mean import RunningMean as RunningMean
+from .mean import frechet_sensitivity as frechet_sensitivity

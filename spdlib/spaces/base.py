@@ -1,0 +1,424 @@
+"""Spaces: the geometry of the data in orthonormal coordinates, one interface for all of them.
+
+Points are what the data are. Tangent vectors at a point are coordinates in an orthonormal frame
+there, shape `(..., dim)`; a step from a point is a tangent vector at it. The frame goes with the
+array that stands for the point; nothing that a user can see of points depends on it.
+
+A space of your own inherits from `Curved`, says its numbers and defines four maps: see there.
+"""
+
+import functools
+import math
+from typing import Protocol
+
+import numpy as np
+
+from .._checks import array, at, finite, first, of_numbers, positive
+from .._parallel import by_blocks
+from . import components as rows
+from .components import components_first, lengths
+from .functions import log_sinc, log_sinhc
+from .means import descent
+
+CUT = 1e-8  # so close, in radians, to the cut locus a direction means nothing
+
+
+class Space(Protocol):
+    """What queries, mechanisms and samplers ask of a space, and of nothing else.
+
+    Attributes
+    ----------
+    dim : int
+        Its dimension.
+    shape : tuple of int
+        The shape of a point.
+    flat, homogeneous : bool
+        Whether one chart is an isometry onto R^dim; whether isometries take any point to any other.
+    curvature : (float, float)
+        Bounds of the sectional curvature.
+    injectivity_radius : float
+    growth : float
+        The smallest β with `log_volume(v) ≤ β‖v‖` for all v, which is a Lipschitz constant, too.
+    origin : array of shape `shape`, or None
+        The point that suggests itself as a public centre.
+    numbers : type
+        Of what numbers points are made, float or complex.
+    """
+
+    dim: int
+    shape: tuple[int, ...]
+    flat: bool
+    homogeneous: bool
+    curvature: tuple[float, float]
+    injectivity_radius: float
+    growth: float
+    origin: np.ndarray | None
+    numbers: type
+
+    def log(self, M, X) -> np.ndarray:
+        """Steps that lead from `M` to the points `X`, shape `(..., dim)`."""
+
+    def exp(self, M, *steps) -> np.ndarray:
+        """Points to which the steps lead from `M`, each in the frame at the point reached."""
+
+    def dist(self, X, Y) -> np.ndarray:
+        """Distances of points, shape `(...)`."""
+
+    def contains(self, X) -> np.ndarray:
+        """Which arrays are points, booleans of shape `(...)`; each is asked by itself."""
+
+    def transport(self, M, v, w) -> np.ndarray:
+        """Vectors `w` at `M`, carried along the steps `v` without turning."""
+
+    def jacobi(self, v) -> tuple[np.ndarray, np.ndarray]:
+        """What bends the Jacobi fields along the geodesic t ↦ exp(M, t v): `curving` and `axes`.
+
+        Eigenvalues of R(·, v)v, shape `(..., dim)`, which are ‖v‖² times sectional curvatures, and
+        0 along v; and its eigenvectors, in columns, `(..., dim, dim)`. These spaces are symmetric,
+        so transport along the geodesic keeps both. In the frame that it carries,
+        `axes @ diag(f) @ axes.T` maps u to J(1): f is `cosine(curving)` for J(0) = u and J'(0) = 0,
+        and `sinc(curving)` for J(0) = 0 and J'(0) = u.
+        """
+
+    def log_volume(self, v) -> np.ndarray:
+        """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`."""
+
+    def volume_bound(self, rho) -> np.ndarray:
+        """What `log_volume` nowhere exceeds at this length; it makes a log-concave density."""
+
+    def mean_volume(self, rho) -> np.ndarray:
+        """Logarithm of the mean volume over all directions, at this length."""
+
+    def mean(self, M, y, tolerance) -> np.ndarray:
+        """Step from `M` to the Fréchet mean of the points to which the steps `y` lead."""
+
+    def chart(self, M, u, v) -> np.ndarray:
+        """Coordinates at `M` of the point to which `u` and then `v` lead."""
+
+    def held(self, M) -> float:
+        """Radius up to which a ball about `M` has only points that float64 holds."""
+
+    def within_reach(self, M, v) -> np.ndarray:
+        """The step `v`, or the part of it after which float64 holds the point."""
+
+
+class Points:
+    """What all spaces share; two of the same name and parameters are equal.
+
+    Heirs define `sound(X)`, which asks each array alone whether it is a point: it returns what the
+    unchecked maps take for it, in a flat space its coordinates, and booleans of shape `(...)`.
+    """
+
+    growth = 0.0
+    numbers = float
+
+    def __eq__(self, other):
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    def __hash__(self):
+        return hash(repr(self))
+
+    def contains(self, X):
+        """Which arrays are points of the space, booleans of shape `(...)`; each is asked alone."""
+        return self.sound(X)[1]
+
+    def evened(self, X):
+        """Arrays in which what is rounding of a narrower type has been mended; here they stay."""
+        return X
+
+    def held(self, M):
+        """Radius up to which a ball about `M` has only points that float64 holds; here any."""
+        return math.inf
+
+    def within_reach(self, M, v):
+        """The step `v`, or the part of it after which float64 holds the point: here all of it."""
+        return v
+
+    def among(self, M):
+        """Checked points with an axis more, along which they meet many points or vectors."""
+        return M[(..., None) + len(self.inner) * (slice(None),)]
+
+    def vectors(self, v, name):
+        """`v` as float64 coordinates, shape `(..., dim)`."""
+        v = finite(v, name)
+        if v.shape[-1:] != (self.dim,):
+            raise ValueError(f"{name} has shape {v.shape}; accepted is (..., {self.dim})")
+        return v
+
+    def shaped(self, X, name, read=array):
+        """`X` as an array whose last axes are those of a point."""
+        X = read(X, name)
+        if X.shape[-len(self.shape):] != self.shape:
+            ends = ", ".join(map(str, self.shape))
+            raise ValueError(f"{name} has shape {X.shape}; accepted is (..., {ends})")
+        return X
+
+
+class Flat(Points):
+    """A space that one chart, `coordinates` and its inverse `point`, maps onto R^dim isometrically.
+
+    Steps are added in the chart first, and the sum comes down once. To the unchecked maps
+    coordinates are points.
+    """
+
+    flat = homogeneous = True
+    curvature = (0.0, 0.0)
+    injectivity_radius = math.inf
+
+    @property
+    def inner(self):
+        """Shape of a point as the unchecked maps take it."""
+        return (self.dim,)
+
+    def log(self, M, X):
+        """Steps that lead from `M` to the points `X`, shape `(..., dim)`."""
+        return self.coordinates(X) - self.coordinates(M)
+
+    def where_log(self, M, X):
+        """Steps from `M` to the records `X`, 0 for what is no point, and which are points."""
+        y, sound = self.sound(X)
+        y = y - self.coordinates(M)
+        y[~sound] = 0
+        return y, sound
+
+    def exp(self, M, *steps):
+        """Points to which the steps lead from `M`, one after the other."""
+        return self.point(self.coordinates(M) + sum(self.vectors(v, "step") for v in steps))
+
+    def dist(self, X, Y):
+        """Distances of points, shape `(...)`."""
+        return np.linalg.norm(self.log(X, Y), axis=-1)
+
+    def log_volume(self, v):
+        """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`: 0."""
+        return np.zeros(np.shape(v)[:-1])
+
+    def volume_bound(self, rho):
+        """The same."""
+        return np.zeros(np.shape(rho))
+
+    mean_volume = volume_bound
+
+    def transport(self, M, v, w):
+        """Vectors `w` at `M`, carried along the steps `v` without turning."""
+        v, w = self.vectors(v, "v"), self.vectors(w, "w")
+        batch = np.shape(M)[:-len(self.shape)]
+        return np.broadcast_to(w, np.broadcast_shapes((*batch, self.dim), v.shape, w.shape))
+
+    def jacobi(self, v):
+        """The curvature ‖v‖² times it, along orthonormal axes: zeros, and those of the frame."""
+        zeros = 0 * self.vectors(v, "v")
+        return zeros, zeros[..., None] + np.eye(self.dim)
+
+    def mean(self, M, y, tolerance=0):
+        """Step from `M` to the Fréchet mean of the points to which the steps `y` lead: exact."""
+        return y.sum(axis=-2) / y.shape[-2]
+
+    def chart(self, M, u, v):
+        """Coordinates at `M` of the point to which `u` and then `v` lead: their sum."""
+        return u + v
+
+    def taken(self, X, name="X"):
+        """What the unchecked maps take for the points `X`: their coordinates, finite."""
+        return self.coordinates(finite(X, name, of_numbers(self.numbers)))
+
+    def given(self, y):
+        """The points that the unchecked maps have made."""
+        return self.point(y)
+
+    def steps(self, M, X):
+        """`log`, unchecked."""
+        return X - M
+
+    def ends(self, M, v):
+        """`exp`, unchecked."""
+        return M + v
+
+    def carried(self, M, v, w, there=None):
+        """`transport`, unchecked."""
+        return np.broadcast_to(w, np.broadcast_shapes(v.shape, w.shape))
+
+    def reached(self, X):
+        """What `ends` has made, checked."""
+        return X
+
+    def alike(self, M):
+        """Points from which all looks as from `M`: themselves."""
+        return M
+
+
+class Curved(Points):
+    """A space without such a chart; heirs define the maps, and inherit everything else.
+
+    They say `dim`, `shape`, `curvature`, `injectivity_radius` and, where it is so, `homogeneous`.
+    They define maps of checked points, which broadcast and in which each item is computed by
+    itself:
+
+    - `sound(X)`: see `Points`;
+    - `_step(M, X)`: `log`, total: at a cut point it takes one of the shortest geodesics;
+    - `_end(M, v)`: `exp`;
+    - `carried(M, v, w, there=None)`: `transport`, to the frame at `there`, which is `_end(M, v)` if
+      it is at hand: to the frame at what it finds itself, rounding may make a difference.
+
+    Those whose curvature is not constant define `jacobi` and `mean_volume`, too, and may know a
+    smaller `growth` and `volume_bound`; those of which float64 does not hold all points define
+    `held`, `within_reach` and `reached`.
+    """
+
+    flat, homogeneous, origin = False, False, None
+    block = 2**14, 1  # points in a block, which should stay in a cache, and threads that work
+    _ends = 1  # by how much smaller blocks are of ends of steps
+
+    @property
+    def inner(self):
+        """Shape of a point as the unchecked maps take it."""
+        return self.shape
+
+    @functools.cached_property
+    def growth(self):
+        """A β with `log_volume(v) ≤ β‖v‖` for all v: that of the lowest curvature (Bishop)."""
+        return (self.dim - 1) * math.sqrt(max(-self.curvature[0], 0))
+
+    def points(self, X, name="X"):
+        """`X` as checked points; ValueError where one is none."""
+        P, sound = self.sound(self.shaped(X, name))
+        if not sound.all():
+            raise ValueError(f"{name}{at(first(~sound))} is none; accepted are points of {self!r}")
+        return P
+
+    def log(self, M, X):
+        """Steps that lead from `M` to the points `X` on the shortest way, shape `(..., dim)`.
+
+        ValueError where there is more than one.
+        """
+        steps = self.steps(self.points(M, "M"), self.points(X, "X"))
+        reach = self.injectivity_radius
+        if reach < math.inf and (bad := ~(lengths(steps) < reach * (1 - CUT))).any():
+            index = first(bad)
+            raise ValueError(f"X{at(index)} is a cut point of M: no shortest way there is the only "
+                             f"one; accepted are points nearer than {reach:.6g}")
+        return steps
+
+    def where_log(self, M, X):
+        """Steps from `M` to the records `X`, 0 for what is no point, and which are points.
+
+        `M` is one that `points` has returned. Of several shortest ways it takes one. What is no
+        point is replaced in its place by `M`, so that a batch keeps its size and its layout.
+        """
+        X, sound = self.sound(X)
+        here = sound[(..., *len(self.shape) * (None,))]
+        steps = self.steps(M, np.where(here, X, M))
+        steps[~sound] = 0
+        return steps, sound
+
+    def exp(self, M, *steps):
+        """Points to which the steps lead from `M`, each in the frame at the point reached."""
+        M = self.points(M, "M")
+        for v in steps:
+            M = self.reached(self.ends(M, self.vectors(v, "step")))
+        return M
+
+    def chart(self, M, u, v):
+        """Coordinates at `M` of the point to which `u` and then `v` lead, also of a cut point."""
+        M = self.points(M, "M")
+        return self.steps(M, self.exp(M, u, v))
+
+    def alike(self, M):
+        """Points from which all looks, in coordinates, as it does from `M`; here themselves."""
+        return M
+
+    def dist(self, X, Y):
+        """Distances of points, shape `(...)`."""
+        return self.distances(self.points(X, "X"), self.points(Y, "Y"))
+
+    def transport(self, M, v, w):
+        """Vectors `w` at `M`, carried along the steps `v`, in the frame at `exp(M, v)`."""
+        v, w = self.vectors(v, "v"), self.vectors(w, "w")
+        return self.carried(self.points(M, "M"), v, w)
+
+    def log_volume(self, v):
+        """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`."""
+        low, high = self.curvature
+        if low == high:
+            return self.volume_bound(lengths(self.vectors(v, "v")))
+        curving, _ = self.jacobi(v)
+        root = np.sqrt(np.abs(curving))
+        return np.where(curving > 0, log_sinc(root), log_sinhc(root)).sum(axis=-1)
+
+    def volume_bound(self, rho):
+        """What `log_volume` nowhere exceeds at this length: that of the lowest curvature (Bishop).
+
+        For curvature κ, (sin(√κ ρ)/√κ ρ)^(dim - 1), with sinh for κ < 0.
+        """
+        kappa, _ = self.curvature
+        density = log_sinc if kappa > 0 else log_sinhc
+        return (self.dim - 1) * density(math.sqrt(abs(kappa)) * rho)
+
+    def mean_volume(self, rho):
+        """Logarithm of the mean volume over all directions, at this length."""
+        return self.log_volume(np.multiply.outer(rho, np.eye(1, self.dim)[0]))
+
+    def jacobi(self, v):
+        """What bends Jacobi fields along `v`; of constant curvature κ, it is κ‖v‖² across it."""
+        low, high = self.curvature
+        if low != high:
+            raise NotImplementedError(f"{type(self).__name__} defines no jacobi, which depends on "
+                                      "more than one curvature")
+        length, axes = rows.basis(*components_first(self.vectors(v, "v")))
+        return low * length[..., None]**2 * (np.arange(self.dim) > 0), axes
+
+    def mean(self, M, y, tolerance):
+        """Step from `M` to the Fréchet mean of the points to which the steps `y` lead.
+
+        By gradient descent, for many data sets at once: `M` has shape `(..., *shape)`, `y` has
+        shape `(..., n, dim)`. A step is as long as the last one has shown the Hessian to ask for,
+        within bounds under which the descent converges. It ends where the gradient, in the mean
+        over the records, is no longer than `tolerance`: at the mean, where the records lie in a
+        ball that has but one. ValueError where it is still longer after 1000 steps.
+        """
+        M, y = self.alike(self.points(M, "M")), self.vectors(y, "y")
+        if y.ndim < 2 or y.shape[-2] == 0:
+            raise ValueError(f"y has shape {y.shape}; accepted is (..., n, {self.dim}) with n ≥ 1")
+        return descent(self, M, y, positive(tolerance, "tolerance"))
+
+    def taken(self, X, name="X"):
+        """What the unchecked maps take for the points `X`: these, checked."""
+        return self.points(X, name)
+
+    def given(self, X):
+        """The points that the unchecked maps have made."""
+        return X
+
+    def steps(self, M, X):
+        """`log`, unchecked and total."""
+        tails = 2 * (len(self.shape),)
+        return by_blocks(self._step, (M, X), tails, np.empty(self.dim), *self.block)
+
+    def ends(self, M, v):
+        """`exp`, unchecked: `reached` checks what it makes."""
+        tails, made = (len(self.shape), 1), np.empty(self.shape, self.numbers)
+        size, threads = self.block
+        return by_blocks(self._end, (M, v), tails, made, max(size // self._ends, 1), threads)
+
+    def distances(self, X, Y):
+        """`dist`, unchecked."""
+        tails = 2 * (len(self.shape),)
+        return by_blocks(self._far, (X, Y), tails, np.empty(()), *self.block)
+
+    def reached(self, X):
+        """What `ends` has made, checked."""
+        return X
+
+    def _far(self, X, Y):
+        return lengths(self._step(X, Y))
+
+
+def shortened(space, M, v):
+    """The step `v`, or the part of it after which float64 holds the point, by trial."""
+    while v.any():
+        try:
+            space.exp(M, v)
+            break
+        except ValueError:
+            v = v * 0.9
+    return v
