@@ -13,13 +13,15 @@ import numpy as np
 
 from spdlib import AffineInvariant, DiscreteGaussian, FrechetMean, LogEuclidean, Sphere
 from spdlib.audit import replay
-from spdlib.class_means import ClassSums
-from spdlib.curve_densities import CurveKNormGradient, CurveQuery, TruncatedCurveLoss
-from spdlib.densities import KNormGradient, TruncatedLoss
-from spdlib.frechet import RunningMean
+from spdlib.queries import ClassSums
+from spdlib.mechanisms import CurveKNormGradient, TruncatedCurveLoss
+from spdlib.queries import CurveQuery
+from spdlib.mechanisms import KNormGradient, TruncatedLoss
+from spdlib.queries import RunningMean
 from spdlib.mechanisms import TangentGaussian
-from spdlib.private_regression import NoisyDescent
-from spdlib.release import DiscreteLaplace, private_clipped_count
+from spdlib.mechanisms import NoisyDescent
+from spdlib.estimators import private_clipped_count
+from spdlib.mechanisms import DiscreteLaplace
 
 EPSILON, DELTA, SIZE = 1.0, 0.1, 200_000
 LINE, GLOBE, CIRCLE, MATRICES = LogEuclidean(1), Sphere(2), Sphere(1), AffineInvariant(2)

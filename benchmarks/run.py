@@ -47,13 +47,13 @@ from pyriemann.geometry.mean import mean_logeuclid as peer_mean  # noqa: E402
 from pyriemann.geometry.mean import mean_riemann  # noqa: E402
 from pyriemann.geometry.tangentspace import exp_map_riemann, log_map_riemann  # noqa: E402
 
-from spdlib.densities import KNormGradient  # noqa: E402
+from spdlib.mechanisms import KNormGradient  # noqa: E402
 from spdlib.descriptors import covariance_descriptors  # noqa: E402
-from spdlib.frechet import FrechetMean  # noqa: E402
+from spdlib.queries import FrechetMean  # noqa: E402
 from spdlib.mechanisms import RiemannianLaplace  # noqa: E402
-from spdlib.private_regression import PrivateGeodesicRegression  # noqa: E402
+from spdlib.estimators import PrivateGeodesicRegression  # noqa: E402
 from spdlib.regression import GeodesicRegression  # noqa: E402
-from spdlib.sampling import (  # noqa: E402
+  # noqa: E402
     ball_steps,
     effective_sample_size,
     laplace_steps,

@@ -34,7 +34,7 @@ def draw(path):
     from spdlib import DiscreteGaussian, FrechetMean, expm, invvecd
     from spdlib.audit import audit
     from spdlib.calibration import sigma_analytic
-    from spdlib.clipping import project_to_ball
+    from spdlib.spaces.ball import project_to_ball
     from spdlib.private_mean import MECHANISMS
 
     makers = {"ℓ2": MECHANISMS["l2"], "discrete Gaussian": DiscreteGaussian.of,

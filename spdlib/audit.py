@@ -9,9 +9,10 @@ import math
 import numpy as np
 from scipy.stats import beta
 
-from ._checks import choice, finite, integer, number, positive
-from .clipping import POLICIES, ball_radius, numbers_of, public_center, shape_of
-from .spaces import LogEuclidean
+from ._checks import choice, finite, integer, number, of_numbers, positive
+from .queries.mean import checked_ball, ends
+from .spaces import Ball
+from .spaces.ball import POLICIES
 
 THRESHOLDS = 200  # candidates for the event; more of them gain nothing that can be seen
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ._checks import integer, is_lazy, positive, renumbered, unmasked
 from ._parallel import CORES, blockwise, one_blas_thread, whole_items
-from .spd import ball_from_bounds
+from .spaces import Ball
 
 # The printed kernels of Lemma A.6 are products of a smoothing across and a difference along, over a
 # power of two. The sign, which tells a convolution from a correlation, falls to the absolute value.
@@ -72,8 +72,8 @@ def feature_bounds(channels):
     return np.array([1, 1, *intensities, 1, 1, 1, 1, math.sqrt(2), math.pi / 2])
 
 
-def descriptor_ball(channels, eta):
-    """Centre sqrt(eta L) I and radius sqrt(k) ln(L/eta) / 2 of a ball that holds every R_eta.
+def descriptor_ball(channels: int, eta: float) -> Ball:
+    """The ball about sqrt(eta L) I of radius sqrt(k) ln(L/eta) / 2, which holds every R_eta.
 
     Distances are log-Euclidean. L = sum a_i^2 / 4 + eta with the bounds a_i of the features: a
     variance on [0, a] is at most a^2/4, and their sum, the trace, bounds the largest eigenvalue;
@@ -81,7 +81,7 @@ def descriptor_ball(channels, eta):
     descriptor as computed can leave the ball by its own rounding.
     """
     a, eta = feature_bounds(channels), positive(eta, "eta")
-    return ball_from_bounds(eta, a @ a / 4 + eta, len(a))
+    return Ball.from_bounds(eta, a @ a / 4 + eta, len(a))
 
 
 def _lazily(images, eta):

@@ -322,8 +322,8 @@ def records_needed(k: int, radius: float, epsilon: float, delta: float, wanted: 
     if make.mechanism is DiscreteGaussian:  # which is made where OpenDP is at hand
         make = TangentGaussian
     elif not issubclass(make.mechanism, Noise):
-        raise ValueError(f"mechanism is {mechanism!r}; accepted are those of noise that is added to "
-                         "coordinates")
+        raise ValueError(f"mechanism is {mechanism!r}; accepted are those of noise that is added "
+                         "to coordinates")
 
     def error(n):
         query = _mean(k, n, radius)

@@ -27,7 +27,6 @@ from ._checks import (
     generator,
     integer,
     number,
-    positive,
     real,
     rounding,
 )
@@ -539,41 +538,6 @@ def mean_logeuclid(X):
         raise ValueError(f"X has shape {X.shape}; accepted is (..., n, k, k) with n ≥ 1")
     L = logm(X)
     return expm(_sum(L) / L.shape[-3])
-
-
-def ball_from_bounds(low, high, k):
-    """Centre √(low high) I and radius √k ln(high/low)/2 of the ball between two bounds.
-
-    It holds every matrix with eigenvalues from `low` to `high`, in log-Euclidean distance, and no
-    ball about another centre that does is smaller. The radius is rounded up, by more than the
-    centre is off; the eigenvalues of a matrix as computed can miss a bound by their rounding.
-
-    Parameters
-    ----------
-    low, high : float
-        Bounds on all eigenvalues, known without a look at the data: 0 < low ≤ high, in the unit of
-        the matrices.
-    k : int
-        Size of the matrices.
-
-    Returns
-    -------
-    center : array of shape (k, k)
-    radius : float
-
-    Examples
-    --------
-    >>> center, radius = ball_from_bounds(0.01, 100, k=4)
-    >>> float(center[0, 0]), round(radius, 2)
-    (1.0, 9.21)
-    """
-    low, k = positive(low, "low"), integer(k, "k", 1)
-    high = number(high, "high", low, HUGE, f"finite numbers from low = {low!r} on")
-    log_low, log_high = math.log(low), math.log(high)
-    slack = 2**-48 * (1 + abs(log_low) + abs(log_high))  # 32 units of rounding, of at most 25
-    radius = math.sqrt(k) * ((log_high - log_low) / 2 + slack)
-    center = math.sqrt(low) * math.sqrt(high) * np.eye(k)  # the product itself could underflow
-    return center, radius
 
 
 def random_spd(n, k, r, rng):

@@ -12,9 +12,9 @@ from conftest import mostly_slow
 from spdlib import PrivateClassMeans, PrivateFrechetMean
 from spdlib.audit import adversaries, audit, replay
 from spdlib.calibration import sigma_analytic
-from spdlib.clipping import project_to_ball
-from spdlib.discrete import DiscreteGaussian
-from spdlib.frechet import FrechetMean, frechet_sensitivity
+from spdlib.spaces.ball import project_to_ball
+from spdlib.mechanisms import DiscreteGaussian
+from spdlib.queries import FrechetMean, frechet_sensitivity
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from spdlib.private_mean import MECHANISMS
 from spdlib.spaces import AffineInvariant, Euclidean, KendallPlanar, LogEuclidean, Sphere

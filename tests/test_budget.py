@@ -31,12 +31,13 @@ from spdlib import (
 )
 from spdlib.accounting import BudgetAccountant, compose
 from spdlib.calibration import gaussian_delta, gaussian_epsilon, gdp_mu, pure_delta
-from spdlib.class_means import ClassSums
-from spdlib.discrete import DiscreteGaussian
-from spdlib.frechet import FrechetMean, RunningMean
+from spdlib.queries import ClassSums
+from spdlib.mechanisms import DiscreteGaussian
+from spdlib.queries import FrechetMean, RunningMean
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace
-from spdlib.private_regression import NoisyDescent
-from spdlib.release import DiscreteLaplace, private_clipped_count
+from spdlib.mechanisms import NoisyDescent
+from spdlib.estimators import private_clipped_count
+from spdlib.mechanisms import DiscreteLaplace
 
 X = random_spd(100, 2, 1.0, rng=0)
 POLE = [0.0, 0.0, 1.0]

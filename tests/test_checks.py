@@ -14,12 +14,12 @@ import pytest
 from spdlib import calibration, spd
 from spdlib.audit import audit
 from spdlib.calibration import sigma_analytic
-from spdlib.clipping import clip_to_ball, project_to_ball, shrink_to_center
+from spdlib.spaces.ball import clip_to_ball, project_to_ball, shrink_to_center
 from spdlib.descriptors import covariance_descriptors, descriptor_ball, feature_bounds
-from spdlib.frechet import FrechetMean, frechet_sensitivity
+from spdlib.queries import FrechetMean, frechet_sensitivity
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
-from spdlib.private_mean import PrivateFrechetMean
-from spdlib.sampling import ball_steps, laplace_steps, metropolis, sample_laplace
+from spdlib.estimators import PrivateFrechetMean
+from spdlib.samplers import ball_steps, laplace_steps, metropolis, sample_laplace
 from spdlib.spaces import Euclidean, LogEuclidean
 from spdlib.spd import (
     ball_from_bounds,

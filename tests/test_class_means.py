@@ -29,7 +29,7 @@ from spdlib import (
 )
 from spdlib.accounting import BudgetAccountant
 from spdlib.audit import audit
-from spdlib.class_means import ClassSums
+from spdlib.queries import ClassSums
 from spdlib.spd import is_spd
 
 K, N, R = 3, 60, 1.5

@@ -11,7 +11,7 @@ from conftest import mostly_slow
 
 from spdlib import AffineInvariant, Euclidean, PrivateFrechetMean, ball_from_bounds, random_spd
 from spdlib.descriptors import covariance_descriptors, descriptor_ball
-from spdlib.frechet import FrechetMean
+from spdlib.queries import FrechetMean
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
 da = pytest.importorskip("dask.array", reason="dask is not installed")

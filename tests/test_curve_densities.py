@@ -11,8 +11,9 @@ import pytest
 from test_densities import CURVATURES, highest, hostile, too_low
 
 from spdlib import curve_densities
-from spdlib.curve_densities import CurveKNormGradient, CurveQuery, TruncatedCurveLoss
-from spdlib.sampling import ball_steps
+from spdlib.mechanisms import CurveKNormGradient, TruncatedCurveLoss
+from spdlib.queries import CurveQuery
+from spdlib.samplers import ball_steps
 from spdlib.spaces import AffineInvariant, KendallPlanar, LogEuclidean, Sphere
 
 POLE = np.array([0.0, 0.0, 1.0])

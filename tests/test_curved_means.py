@@ -14,10 +14,11 @@ from scipy.integrate import quad
 
 from spdlib import FrechetMean, PrivateFrechetMean, expected_error
 from spdlib.calibration import gdp_mu
-from spdlib.frechet import frechet_mean, frechet_sensitivity
+from spdlib.queries import frechet_sensitivity
+from spdlib.spaces import frechet_mean
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from spdlib.private_mean import DENSITIES, MECHANISMS, _harmless
-from spdlib.sampling import laplace_threshold
+from spdlib.samplers import laplace_threshold
 from spdlib.spaces import (
     AffineInvariant,
     Euclidean,

@@ -12,17 +12,12 @@ from conftest import mostly_slow
 from scipy.stats import gamma, kstest
 
 from spdlib import densities
-from spdlib.densities import (
-    KNormGradient,
-    TruncatedLoss,
-    _hessian,
-    _log_volume,
-    gradient_sensitivity,
-    sample_by_boxes,
-    sample_by_chains,
-)
-from spdlib.frechet import FrechetMean
-from spdlib.sampling import ball_steps, laplace_steps
+from spdlib.densities import _hessian, _log_volume
+from spdlib.mechanisms import KNormGradient, TruncatedLoss
+from spdlib.mechanisms.densities import gradient_sensitivity
+from spdlib.samplers import sample_by_boxes, sample_by_chains
+from spdlib.queries import FrechetMean
+from spdlib.samplers import ball_steps, laplace_steps
 from spdlib.spaces import (
     AffineInvariant,
     Euclidean,

@@ -9,9 +9,9 @@ import pytest
 from conftest import mostly_slow
 
 from spdlib import descriptors
-from spdlib.clipping import clip_to_ball
+from spdlib.spaces.ball import clip_to_ball
 from spdlib.descriptors import covariance_descriptors, descriptor_ball, feature_bounds, features
-from spdlib.private_mean import PrivateFrechetMean
+from spdlib.estimators import PrivateFrechetMean
 from spdlib.spd import logm, vecd
 
 # The kernels as Lemma A.6 prints them, with the integer in front of each that divides it.

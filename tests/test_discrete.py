@@ -25,9 +25,11 @@ from spdlib import (
 )
 from spdlib.accounting import compose
 from spdlib.calibration import gaussian_delta, sigma_analytic
-from spdlib.clipping import ClippedSum, clip_to_ball, finest_grid
-from spdlib.discrete import BITS, MOST_RECORDS, SMOOTHING, DiscreteGaussian
-from spdlib.frechet import RunningMean
+from spdlib.queries.sums import ClippedSum
+from spdlib.spaces.ball import clip_to_ball, finest_grid
+from spdlib.discrete import BITS, MOST_RECORDS, SMOOTHING
+from spdlib.mechanisms import DiscreteGaussian
+from spdlib.queries import RunningMean
 
 pytest.importorskip("opendp")
 

@@ -21,8 +21,8 @@ from spdlib import (
     TangentGaussian,
 )
 from spdlib.accounting import BudgetAccountant
-from spdlib.frechet import FrechetMean
-from spdlib.release import private_clipped_count
+from spdlib.queries import FrechetMean
+from spdlib.estimators import private_clipped_count
 from spdlib.spaces import AffineInvariant, Euclidean, LogEuclidean, TangentSpace
 
 RADII = 1e-6, 1e-3, 0.3, 1.0, 3.0, 7.0, 12.0, 20.0, 24.0, 35.0, 100.0, 300.0, 700.0, 720.0, 2000.0

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import gamma, kstest
 
 from spdlib.calibration import l2_scale, sigma_analytic, sigma_classical
-from spdlib.frechet import FrechetMean
+from spdlib.queries import FrechetMean
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from spdlib.spaces import Euclidean, LogEuclidean
 from spdlib.spd import expm, invvecd, random_spd, vecd

@@ -22,8 +22,8 @@ from spdlib import (
     records_needed,
 )
 from spdlib import printed as paper
-from spdlib.clipping import project_to_ball
-from spdlib.frechet import frechet_sensitivity
+from spdlib.spaces.ball import project_to_ball
+from spdlib.queries import frechet_sensitivity
 from spdlib.planning import NOISES, worst_error
 from spdlib.private_mean import MECHANISMS
 

@@ -23,9 +23,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from spdlib import FrechetMean, PrivateFrechetMean, expm, invvecd, logm, random_spd, vecd
-from spdlib.clipping import clip_to_ball, project_to_ball
+from spdlib.spaces.ball import clip_to_ball, project_to_ball
 from spdlib.descriptors import descriptor_ball
-from spdlib.frechet import frechet_sensitivity
+from spdlib.queries import frechet_sensitivity
 from spdlib.spaces import LogEuclidean
 from spdlib.spd import LOG_MAX, LOG_MIN, is_spd, widest_spread
 

@@ -15,8 +15,11 @@ from spdlib import PrivateFrechetMean, PrivateGeodesicRegression
 from spdlib._estimator import Estimator
 from spdlib.audit import audit
 from spdlib.calibration import gaussian_delta, gdp_mu
-from spdlib.curve_densities import CurveKNormGradient, CurveQuery, TruncatedCurveLoss
-from spdlib.private_regression import NoisyDescent, _seen, _turn, expected_curve_error
+from spdlib.mechanisms import CurveKNormGradient, TruncatedCurveLoss
+from spdlib.queries import CurveQuery
+from spdlib.estimators import expected_curve_error
+from spdlib.mechanisms import NoisyDescent
+from spdlib.private_regression import _seen, _turn
 from spdlib.regression import GeodesicRegression, gradients, predict
 from spdlib.spaces import (
     AffineInvariant,

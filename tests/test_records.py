@@ -12,11 +12,12 @@ import pytest
 from conftest import mostly_slow
 
 from spdlib import PrivateClassMeans, PrivateFrechetMean, PrivateGeodesicRegression
-from spdlib.class_means import ClassSums
-from spdlib.clipping import clip_to_ball, finest_grid, public_center, seen_from
-from spdlib.curve_densities import CurveQuery
-from spdlib.frechet import FrechetMean, RunningMean
-from spdlib.release import private_clipped_count
+from spdlib.queries import ClassSums
+from spdlib.clipping import public_center, seen_from
+from spdlib.spaces.ball import clip_to_ball, finest_grid
+from spdlib.queries import CurveQuery
+from spdlib.queries import FrechetMean, RunningMean
+from spdlib.estimators import private_clipped_count
 from spdlib.spaces import (
     AffineInvariant,
     Euclidean,

@@ -25,13 +25,16 @@ from spdlib import (
 )
 from spdlib.accounting import BudgetAccountant, compose
 from spdlib.clipping import seen_from
-from spdlib.curve_densities import CurveKNormGradient, TruncatedCurveLoss
-from spdlib.densities import KNormGradient, TruncatedLoss
-from spdlib.discrete import DiscreteGaussian
-from spdlib.frechet import FrechetMean
+from spdlib.mechanisms import CurveKNormGradient, TruncatedCurveLoss
+from spdlib.mechanisms import KNormGradient, TruncatedLoss
+from spdlib.mechanisms import DiscreteGaussian
+from spdlib.queries import FrechetMean
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace
-from spdlib.private_regression import NoisyDescent
-from spdlib.release import DiscreteLaplace, Release, document, private_clipped_count
+from spdlib.mechanisms import NoisyDescent
+from spdlib.accounting import Release
+from spdlib.estimators import private_clipped_count
+from spdlib.mechanisms import DiscreteLaplace
+from spdlib.release import document
 from spdlib.spaces import LogEuclidean
 
 X = random_spd(60, 3, 1.0, rng=0)

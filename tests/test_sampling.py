@@ -13,9 +13,8 @@ from scipy.special import k1e, logsumexp, modstruve
 from scipy.stats import beta, gamma, kstest, norm
 
 from spdlib import sampling
-from spdlib.sampling import (
+from spdlib.samplers import (
     ball_steps,
-    effective_sample_size,
     laplace_steps,
     laplace_threshold,
     metropolis,
@@ -23,6 +22,7 @@ from spdlib.sampling import (
     sample_laplace,
     split_rhat,
 )
+from spdlib.sampling import effective_sample_size
 from spdlib.spaces import (
     AffineInvariant,
     Euclidean,

@@ -20,8 +20,8 @@ from spdlib import (
     invvecd,
     random_spd,
 )
-from spdlib.clipping import project_to_ball, shrink_to_center
-from spdlib.discrete import DiscreteGaussian
+from spdlib.spaces.ball import project_to_ball, shrink_to_center
+from spdlib.mechanisms import DiscreteGaussian
 from spdlib.planning import worst_error
 
 GAUSSIAN = TangentGaussian(1.0, 1.0, 1e-6)

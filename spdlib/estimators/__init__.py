@@ -1,4 +1,4 @@
-"""Estimators: what releases a mean, several of them, a count or a curve, and says what it promises."""
+"""Estimators: what releases a mean, several means, a count or a curve, and says the promise."""
 
 from .classes import PrivateClassMeans as PrivateClassMeans
 from .count import private_clipped_count as private_clipped_count

@@ -2,17 +2,14 @@
 
 import inspect
 
-import numpy as np
-
-from .._checks import choice, finite, flag
-from ..queries.mean import checked_ball
-from ..spaces.ball import project_to_ball, shrink_to_center
+from .._checks import choice, flag
 
 MOVED = {  # arguments of earlier versions, and what stands in their place
-    "radius": "Ball(radius, center, space)", "center": "Ball(radius, center, space)",
-    "space": "Ball(radius, center, space)", "clip": "mechanism=TruncatedLoss.with_options(clip=...)",
+    **dict.fromkeys(("radius", "center", "space"), "Ball(radius, center, space)"),
+    "clip": "mechanism=TruncatedLoss.with_options(clip=...)",
     "domain": "mechanism=RiemannianLaplace.with_options(domain=...)",
-    "approximate": "mechanism=KNormGradient.with_options(approximate=True)"}
+    "approximate": "mechanism=KNormGradient.with_options(approximate=True)",
+}
 
 
 class Estimator:
@@ -62,22 +59,10 @@ class Estimator:
 
 
 def shrinks(shrink, query, law):
-    """Whether a release is shrunk towards the centre. ValueError where that is not known to help."""
+    """Whether a release is shrunk towards the centre. ValueError where that may not help."""
     if flag(shrink, "shrink") and law != "gaussian":
         raise ValueError("shrink is True; accepted is False with noise that is not Gaussian")
     if shrink and not (query.space.flat and query.space.dim >= 3):
-        raise ValueError(f"shrink is True; accepted is False on {query.space!r}, since only in flat "
-                         "spaces of 3 dimensions and more is it known to be better")
+        raise ValueError(f"shrink is True; accepted is False on {query.space!r}, since only in "
+                         "flat spaces of 3 dimensions and more is it known to be better")
     return shrink
-
-
-def in_words(promise, mechanism, query, seeded):
-    """The words of a promise, with those on what it is not about."""
-    if not mechanism.is_proved(query):
-        return (f"not proved to be private: a chain has approximated a law that is {promise}; a "
-                "chain certifies no δ")
-    if not mechanism.exact:
-        promise += "; proved of draws in real numbers, not of the last bits of floats"
-    if seeded:
-        promise += "; not private against anyone who knows the seed"
-    return promise

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from ..accounting import spending
+from ..accounting import in_words, spending
 from ..mechanisms import MEANS, Choice, Mechanism, chosen
 from ..queries import ClassSums
 from ..spaces import Ball
 from ..spaces.ball import project_to_ball, shrink_to_center
-from .base import Estimator, in_words, shrinks
+from .base import Estimator, shrinks
 
 
 class PrivateClassMeans(Estimator):

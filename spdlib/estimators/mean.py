@@ -5,13 +5,13 @@ import functools
 import numpy as np
 
 from .._checks import choice
-from ..accounting import document, spending
+from ..accounting import document, in_words, spending
 from ..mechanisms import MEANS, Choice, MeanName, Mechanism, chosen
 from ..queries import FrechetMean, RunningMean
 from ..queries.mean import checked_ball
 from ..spaces import Ball, LogEuclidean
 from ..spaces.ball import project_to_ball, shrink_to_center
-from .base import Estimator, in_words, shrinks
+from .base import Estimator, shrinks
 
 STATISTICS = "frechet", "tangent"
 
@@ -54,8 +54,8 @@ class PrivateFrechetMean(Estimator):
         enters its sensitivity, 2 radius/n, and any radius below the injectivity radius will do.
     shrink : bool
         Whether a release with Gaussian noise is drawn towards the centre before it is projected
-        (`spdlib.spaces.ball.shrink_to_center`), in a flat space of 3 dimensions or more. That costs no
-        privacy, and the mean squared distance from the mean of the clipped records gets smaller
+        (`shrink_to_center`), in a flat space of 3 dimensions or more. That costs no privacy, and
+        the mean squared distance from the mean of the clipped records gets smaller
         than that of the noise, wherever it lies; much smaller where the noise is as large as the
         ball. It may get larger than that of the projection alone by up to 8% (1% at d = 45), for a
         mean near the sphere of a ball that is larger than the noise. `expected_error` knows both.
@@ -236,7 +236,7 @@ class PrivateFrechetMean(Estimator):
                                  "it was when the first batch came in")
 
     def _ball(self):
-        """The ball in whose space the statistic is a Fréchet mean; of the tangent mean the chart."""
+        """The ball in which the statistic is a Fréchet mean: for the tangent mean, the chart."""
         tangent = choice(self.statistic, "statistic", STATISTICS) == "tangent"
         ball = checked_ball(self.ball)
         return ball.tangent() if tangent else ball
@@ -273,5 +273,8 @@ class PrivateFrechetMean(Estimator):
                    "public")
         self.privacy_ = in_words(promise, mechanism, query, seeded)
         if mechanism.is_proved(query):
-            self.release_ = document(self, query, mechanism, step, group, seeded)
+            self.release_ = document(
+                self, query, mechanism, group=group, seeded=seeded, mean=self.mean_, step=step,
+                log_mean=getattr(self, "log_mean_", None), statistic=self.statistic,
+                shrink=self.shrink, largest_share=1 / query.divisor)  # the largest weight is 1
         return self

@@ -5,14 +5,14 @@ from typing import NamedTuple
 import numpy as np
 
 from .._checks import finite, generator, integer, number
-from ..accounting import spending
+from ..accounting import in_words, spending
 from ..mechanisms import CURVES, Choice, CurveName, Mechanism, chosen
 from ..queries import CurveQuery
 from ..queries.mean import checked_ball
 from ..regression import predict
 from ..samplers import ball_steps
 from ..spaces import Ball
-from .base import Estimator, in_words
+from .base import Estimator
 
 GRID = 33  # points at which curves are compared
 
@@ -37,7 +37,7 @@ class PrivateGeodesicRegression(Estimator):
     x_range : (float, float)
         The public range of x, its ends.
     mechanism : str, class of a Mechanism, or one `with_options`, optional
-        By default "truncated loss" where δ is 0 and "noisy descent" else. Noisy descent is (ε, δ)-DP
+        By default "truncated loss" where δ is 0 and "noisy descent" else. The latter is (ε, δ)-DP
         in any dimension, in milliseconds. "truncated loss" and "k-norm gradient" are ε-DP, and
         drawn exactly where the space has dimension 1 or 2. On S² at ε = 1 truncated loss errs least
         up to a few hundred records, and the other two from a thousand on. The option `clip`, as in

@@ -119,7 +119,7 @@ class Mechanism:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Choice:
-    """A mechanism with options of its own; it does not change, and those of equal options are equal.
+    """A mechanism with options; it does not change, and two of equal options are equal.
 
     `Mechanism.with_options` makes it. ValueError for an option that the mechanism does not have.
     """
@@ -131,8 +131,8 @@ class Choice:
         known = [*inspect.signature(mechanism.of).parameters][3:]
         for name, value in options.items():
             if name not in known:
-                accepted = f"are {known}" if known else "is none"
-                raise ValueError(f"{name} is {value!r}; accepted with {mechanism.name!r} {accepted}")
+                raise ValueError(f"{name} is {value!r}; accepted with {mechanism.name!r} are the "
+                                 f"options {known}")
         vars(self).update(mechanism=mechanism, options=tuple(sorted(options.items())))
 
     def of(self, query, epsilon, delta):

@@ -15,7 +15,6 @@ from ..samplers import ball_steps, sample_by_boxes
 from ..spaces.ball import project_to_ball
 from ..spaces.components import lengths
 from ..spaces.functions import cosine, sinc
-from .base import largest_loss
 from .densities import DensityMechanism, hessian_bounds, largest_volume, needed
 
 NEAR = 0.9  # of the injectivity radius: no residual is longer

@@ -91,7 +91,8 @@ class DensityMechanism(Mechanism):
         start = self._uniform(query, max(size, CHAINS) if size else 0, rng)
         if not size:
             return start
-        return sample_by_chains(lambda v: self.log_density(query, v), start, self._radii(query), rng)
+        return sample_by_chains(lambda v: self.log_density(query, v), start, self._radii(query),
+                                rng)
 
     def is_proved(self, query):
         """Whether answers are drawn exactly, not by a chain; no data are looked at."""
@@ -242,7 +243,8 @@ class KNormGradient(DensityMechanism):
         What the upper bound of ‖g‖ accepts already is not computed.
         """
         space, (low, high) = query.space, self._slopes(query)
-        rest, within = self._norms(query, query.step[None])[0], self.domain.radius + lengths(query.step)
+        rest = self._norms(query, query.step[None])[0]
+        within = self.domain.radius + lengths(query.step)
         draws = [laplace_steps(space, self.scale / low, 0, rng, within)]
         while (missing := size - sum(map(len, draws))) > 0:
             m = min(max(PROPOSALS, 2 * missing), ENTRIES)
@@ -374,7 +376,7 @@ def _residuals(query, v):
     space = query.space
     if space.flat:
         return query.steps - v[:, None]
-    center = space.alike(query.ball.center)  # about an ill-conditioned one float64 holds fewer points
+    center = space.alike(query.ball.center)  # about an ill-conditioned one fewer points are held
     y = space.exp(center, v)
     return space.steps(y[(slice(None), None)], space.exp(center, query.steps))
 

@@ -76,9 +76,9 @@ class NoisyDescent(Mechanism):
     public = "n", "clip", "steps", "sensitivity", "sigma", "mu"
 
     def __init__(self, epsilon: float, delta: float, n: int, clip: float, way: float):
-        self.n, self.clip = integer(n, "n", 1), number(
-            clip, "clip", FINEST * way, LONGEST, f"numbers from {FINEST * way:.6g}, {FINEST} of the "
-            f"way that the steps may have to go, to {LONGEST:g}")
+        self.n, least = integer(n, "n", 1), FINEST * way
+        self.clip = number(clip, "clip", least, LONGEST, f"numbers from {least:.6g}, {FINEST} of "
+                           f"the way that the steps may have to go, to {LONGEST:g}")
         number(delta, "delta", 1e-300, 0.5, "numbers from 1e-300 to 1/2 with \"noisy descent\"")
         self.steps = max(math.ceil(AGAIN / SUMS * way / self.clip), FEWEST)
         self.sensitivity = frechet_sensitivity(self.n, self.clip)

@@ -223,8 +223,6 @@ class DiscreteLaplace(Mechanism):
             if (sign, size) != (-1, 0):  # or else 0 would come twice as often
                 return sign * size
 
-    __repr__ = Answers.__repr__
-
 
 def _decays(gamma, source):
     """True with probability exp(-γ), exactly, for a fraction γ from 0 to 1."""

@@ -1,7 +1,6 @@
 """Geodesic regression: the query."""
 
 import functools
-import math
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from .._checks import (
 )
 from ..spaces.ball import POLICIES, Ball
 from .mean import checked_ball, ends
+
 
 class CurveQuery:
     """The query: which geodesic describes records (x, y) best, on a public domain.

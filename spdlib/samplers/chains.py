@@ -41,8 +41,8 @@ def sample_by_chains(log_density, x, radius, rng):
         if (rhat := split_rhat(np.stack(states)).max()) <= MIXED:
             return x
         steps *= 2
-    raise ValueError(f"the chains have a split-R̂ of {rhat:.3f} after {MOST_STEPS} steps; accepted is "
-                     f"{MIXED}")
+    raise ValueError(f"the chains have a split-R̂ of {rhat:.3f} after {MOST_STEPS} steps; accepted "
+                     f"is {MIXED}")
 
 
 def metropolis(log_density, propose, x, steps, rng=None, watch=None):

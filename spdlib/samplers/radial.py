@@ -241,7 +241,7 @@ def _log_concave(g, space, rate, radius):
     constant curvature (d - 1) log sin(ρ√κ) - rate ρ or the like with sinh, on shapes
     (d - 1) log sin ρ + log cos ρ - rate ρ; on `AffineInvariant(k)` see its `volume_bound`.
     """
-    end = min(radius, LONGEST)  # what is longer, where there is no end, is less likely than any float
+    end = min(radius, LONGEST)  # what is longer is less likely than any float
     edges, hat = _hat(g, *_support(g, space, rate, radius), end)
     width = np.diff(edges)
     mass = np.cumsum(width * np.exp(hat - hat.max()))

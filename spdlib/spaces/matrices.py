@@ -7,7 +7,7 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss
 from scipy.special import logsumexp
 
-from .._checks import first, integer
+from .._checks import at, first, integer
 from ..spd import (
     DIVIDES,
     LOG_MAX,
@@ -56,8 +56,8 @@ class Matrices:
     def evened(self, X):
         """The matrices `X`, of which those of float32 numbers are symmetric if they nearly are.
 
-        By at most 16 units of float32's rounding of the largest entry. In an array of float32 that one
-        float64 record has widened, the others have float32 numbers all the same.
+        By at most 16 units of float32's rounding of the largest entry. In an array of float32 that
+        one float64 record has widened, the others have float32 numbers all the same.
         """
         transpose = X.swapaxes(-2, -1)
         narrow = (X != transpose).any(axis=(-2, -1))
