@@ -17,11 +17,11 @@ import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
-from .frechet import frechet_sensitivity
 from .ledger import ID, MIME, ClaimError, ledger, tally
 from .planning import plan, records_needed
+from .queries import frechet_sensitivity
 from .show import aligned
-from .spd import ball_from_bounds
+from .spaces import Ball
 
 CLAIM = re.compile(
     rf"""\bclaim\(\s*["'](?P<id>{ID.pattern})["']\s*,\s*["'](?P<stated>\w+)["']"""
@@ -123,8 +123,9 @@ def planned(a):
                          "either --radius or both of the others")
     ball, radius = "a public centre", a.radius
     if any(bounds):
-        center, radius = ball_from_bounds(a.low, a.high, a.k)
-        ball = f"{center[0, 0]:.4g}·I, which holds eigenvalues from {a.low:g} to {a.high:g}"
+        public = Ball.from_bounds(a.low, a.high, a.k)
+        radius = public.radius
+        ball = f"{public.center[0, 0]:.4g}·I, which holds eigenvalues from {a.low:g} to {a.high:g}"
     rows = plan(a.k, a.n, radius, a.epsilon, a.delta)
     yield (f"ball       radius {radius:.4g} about {ball}\n"
            f"records    {a.n} of size {a.k}: one replaced moves the mean by at most "
