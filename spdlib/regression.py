@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from ._checks import EPS, at, finite, first, positive
-from ._components import lengths
-from ._functions import cosine, sinc
+from .spaces.components import lengths
+from .spaces.functions import cosine, sinc
 
 FEW = 16  # dimensions up to which the axes are carried to the records, not the records to the axes
 STEPS, PATIENCE = 300, 15  # of a fit, and after how many of Gauss it takes those of Newton
