@@ -69,6 +69,12 @@ class Round(Curved):
         W = W + rows.inner(ahead, W) * ((np.cos(angle) - 1) * ahead - np.sin(angle) * M)
         return components_last(self._lower(there, W, rows.inner(there, W)))
 
+    def log_volume(self, v):
+        """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`."""
+        length = lengths(self.vectors(v, "v"))
+        self._angle(length)
+        return self.volume_bound(length)
+
     def frame(self, M):
         """The orthonormal vectors of the frame at `M`, shape `(..., dim, *shape)`.
 
