@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 import sklearn.base
 from conftest import mostly_slow
+from tables import BALLS, POLE, SHAPE
 
-from spdlib import PrivateFrechetMean, PrivateGeodesicRegression
-from spdlib._estimator import Estimator
+from spdlib import Ball, PrivateFrechetMean, PrivateGeodesicRegression, expected_curve_error
 from spdlib.audit import audit
 from spdlib.calibration import gaussian_delta, gdp_mu
-from spdlib.mechanisms import CurveKNormGradient, TruncatedCurveLoss
+from spdlib.estimators.base import Estimator
+from spdlib.mechanisms import CurveKNormGradient, NoisyDescent, TruncatedCurveLoss
+from spdlib.mechanisms.descent import _seen, _turn
 from spdlib.queries import CurveQuery
-from spdlib.estimators import expected_curve_error
-from spdlib.mechanisms import NoisyDescent
-from spdlib.private_regression import _seen, _turn
 from spdlib.regression import GeodesicRegression, gradients, predict
 from spdlib.spaces import (
     AffineInvariant,
@@ -31,31 +30,29 @@ from spdlib.spaces import (
 )
 from spdlib.spd import random_spd
 
-NORTH = np.array([0.0, 0, 1])
-SHAPE = np.array([0, 1, 1 + 1j, 0.3 + 2j])
-# name: the space, a centre, radius and speed of a domain in it
-SPACES = {
-    "log-euclidean": (LogEuclidean(2), np.diag([2.0, 1.0]), 0.5, 1.0),
-    "tangent": (TangentSpace(Sphere(2), NORTH), NORTH, 0.5, 1.0),
-    "affine-invariant": (AffineInvariant(2), np.array([[2.0, 0.5], [0.5, 1.0]]), 0.5, 1.0),
-    "circle": (Sphere(1), np.array([0.6, -0.8]), 0.5, 1.0),
-    "sphere": (Sphere(2), NORTH, 0.5, 1.0),
-    "sphere behind": (Sphere(2), np.array([-0.6, 0.0, 0.8]), 0.5, 1.0),
-    "sphere on the edge": (Sphere(2), np.array([0.0, 1.0, 0.0]), 0.5, 1.0),
-    "sphere of curvature 9": (Sphere(3, 9.0), np.eye(4)[3], 0.2, 0.3),
-    "triangles": (KendallPlanar(3), SHAPE[:3], 0.25, 0.4),
-    "quadrilaterals": (KendallPlanar(4), SHAPE, 0.3, 0.5),
+# name: the ball of the domain, and its speed
+DOMAINS = {
+    "log-Euclidean 2": (BALLS["log-Euclidean 2"].of_radius(0.5), 1.0),
+    "chart of a sphere": (BALLS["chart of a sphere"], 1.0),
+    "affine-invariant 2": (BALLS["affine-invariant 2"].of_radius(0.5), 1.0),
+    "circle": (BALLS["circle"], 2.0),
+    "sphere": (Ball(0.5, POLE, Sphere(2)), 1.0),
+    "sphere behind": (Ball(0.5, [-0.6, 0.0, 0.8], Sphere(2)), 1.0),
+    "sphere on the edge": (Ball(0.5, [0.0, 1.0, 0.0], Sphere(2)), 1.0),
+    "small sphere 3": (BALLS["small sphere 3"], 0.3),
+    "triangles": (BALLS["triangles"], 0.4),
+    "quadrilaterals": (BALLS["quadrilaterals"], 0.5),
 }
 each_space = pytest.mark.parametrize("name", mostly_slow(
-    SPACES, "log-euclidean", "affine-invariant", "sphere", "triangles"))
-PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "radius": 0.5, "speed": 1.0, "center": NORTH,
-          "space": Sphere(2)}
-LEARNT = {"point_", "velocity_", "middle_", "space_", "mechanism_", "privacy_"}
+    DOMAINS, "log-Euclidean 2", "affine-invariant 2", "sphere", "triangles"))
+PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "domain": DOMAINS["sphere"][0], "speed": 1.0}
+LEARNT = {"point_", "velocity_", "middle_", "mechanism_", "privacy_"}
 
 
 def anywhere(name, n, rng):
     """Records at places that no curve of the domain comes near, some of them cut points."""
-    space, center, radius, _ = SPACES[name]
+    domain, _ = DOMAINS[name]
+    space, center = domain.space, domain.center
     if isinstance(space, (LogEuclidean, AffineInvariant)):
         wild = [1e300 * np.eye(2), 1e-300 * np.eye(2), np.diag([1e-6, 1e6]), center]
         return np.concatenate([wild, random_spd(n - 4, 2, 3.0, rng)])
@@ -66,9 +63,15 @@ def anywhere(name, n, rng):
     return np.concatenate([[center, -center], Y[2:]])
 
 
+def parts_of(name):
+    """Space, centre, radius and speed of a domain."""
+    domain, speed = DOMAINS[name]
+    return domain.space, domain.center, domain.radius, speed
+
+
 def about_a_curve(name, n, noise, rng, share=0.6):
     """A true curve of the domain (p, v), x in [0, 1], and records about it."""
-    space, center, radius, speed = SPACES[name]
+    space, center, radius, speed = parts_of(name)
     a, v = rng.standard_normal((2, space.dim))
     p = space.exp(center, share * radius * a / np.linalg.norm(a))
     v = share * speed * v / np.linalg.norm(v)
@@ -78,13 +81,15 @@ def about_a_curve(name, n, noise, rng, share=0.6):
 
 
 def private(name, epsilon=1.0, delta=1e-6, **options):
-    space, center, radius, speed = SPACES[name]
-    return PrivateGeodesicRegression(epsilon, delta, radius, speed, center, space=space, **options)
+    return PrivateGeodesicRegression(epsilon, delta, *DOMAINS[name], **options)
 
 
-def query_of(name, x, Y):
-    space, center, radius, speed = SPACES[name]
-    return CurveQuery(x, Y, center, radius, speed, space)
+def descent(clip):
+    return NoisyDescent.with_options(clip=clip)
+
+
+def query_of(name, x, Y, **options):
+    return CurveQuery(x, Y, *DOMAINS[name], **options)
 
 
 def distance(fitted, space, p, v):
@@ -97,7 +102,7 @@ def distance(fitted, space, p, v):
 
 @each_space
 def test_one_record_moves_the_clipped_gradient_by_2_clip_over_n_at_every_curve(name):
-    space, _, radius, speed = SPACES[name]
+    space, _, radius, speed = parts_of(name)
     rng, n, largest = np.random.default_rng(0), 5, 0
     for clip in (0.01, 0.1, 1.0):
         one, other = anywhere(name, n, rng), anywhere(name, n, rng)[rng.permutation(n)]
@@ -113,10 +118,10 @@ def test_one_record_moves_the_clipped_gradient_by_2_clip_over_n_at_every_curve(n
             w *= (rng.random((40, 1)) * speed) / np.linalg.norm(w, axis=-1, keepdims=True)
             g = []
             for query in queries:
-                core, center, Y = _seen(query, clip)
-                center = np.broadcast_to(center, (40, *core.shape))
-                p, v = core._exp(center, u), core._carry(center, u, w)
-                g.append(np.concatenate([*mechanism._gradient(core, p, v, query.times, Y)], -1))
+                center, Y = _seen(query, clip)
+                center = np.broadcast_to(center, (40, *space.inner))
+                p, v = space.ends(center, u), space.carried(center, u, w)
+                g.append(np.concatenate([*mechanism._gradient(space, p, v, query.times, Y)], -1))
             change = np.linalg.norm(g[0] - g[1], axis=-1).max()
             assert change <= mechanism.sensitivity
             largest = max(largest, change / (2 * clip / n))
@@ -155,8 +160,9 @@ def test_a_query_of_fewer_records_is_refused_by_the_mechanism_of_more():
 @pytest.mark.slow
 def test_an_audit_of_releases_stays_below_the_promise_and_sees_noise_that_is_too_small():
     epsilon, delta, m = 4.0, 1e-2, 10000
-    queries = [CurveQuery([0.5], math.exp(far) * np.ones((1, 1, 1)), None, 1.0, 0.01,
-                          LogEuclidean(1)) for far in (50, -50)]  # it pulls one way at every step
+    domain = Ball(1.0, np.eye(1))
+    queries = [CurveQuery([0.5], math.exp(far) * np.ones((1, 1, 1)), domain, 0.01)
+               for far in (50, -50)]  # it pulls one way at every step
     mechanism = NoisyDescent.of(queries[0], epsilon, delta, 0.3)
 
     def found():
@@ -169,8 +175,7 @@ def test_an_audit_of_releases_stays_below_the_promise_and_sees_noise_that_is_too
 
 
 def test_each_step_has_the_noise_that_the_mechanism_states():
-    space = LogEuclidean(2)
-    query = CurveQuery([0.2, 0.7], np.stack([np.eye(2)] * 2), None, 1e3, 1e3, space)
+    query = CurveQuery([0.2, 0.7], np.stack([np.eye(2)] * 2), Ball(1e3, np.eye(2)), 1e3)
     mechanism = NoisyDescent.of(query, 1000.0, 0.1, 10.0)
     mechanism.steps = 1  # whose share is 1; the gradients are 0
     u = mechanism.answer(query, 0, 20000) / mechanism.sigma
@@ -186,7 +191,7 @@ def test_each_step_has_the_noise_that_the_mechanism_states():
 @pytest.mark.parametrize("seed", [
     0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_of_1000_records_the_release_is_near_the_truth(name, seed):
-    space, _, radius, _ = SPACES[name]
+    space, _, radius, _ = parts_of(name)
     rng = np.random.default_rng(seed)
     p, v, x, Y = about_a_curve(name, 1000, 0.05 * radius, rng)
     fitted = private(name).fit(x, Y, rng=rng)
@@ -195,10 +200,10 @@ def test_of_1000_records_the_release_is_near_the_truth(name, seed):
 
 @each_space
 def test_without_much_noise_the_release_is_the_curve_of_the_records(name):
-    space, _, radius, _ = SPACES[name]
+    space, _, radius, _ = parts_of(name)
     rng = np.random.default_rng(5)
     p, v, x, Y = about_a_curve(name, 2000, 0.0, rng)
-    fitted = private(name, epsilon=1000.0, delta=0.1, clip=radius / 2).fit(x, Y, rng=rng)
+    fitted = private(name, 1000.0, 0.1, mechanism=descent(radius / 2)).fit(x, Y, rng=rng)
     assert distance(fitted, space, p, v) < 2e-3 * radius
     assert space.dist(fitted.point_, p) < 2e-3 * radius
     assert np.linalg.norm(fitted.velocity_) == pytest.approx(np.linalg.norm(v), rel=0.01)
@@ -206,15 +211,15 @@ def test_without_much_noise_the_release_is_the_curve_of_the_records(name):
 
 @each_space
 def test_the_mean_of_gradients_too_short_to_be_clipped_is_the_gradient_of_the_energy(name):
-    space, center, radius, speed = SPACES[name]
+    space, center, radius, speed = parts_of(name)
     rng = np.random.default_rng(6)
     _, _, x, Y = about_a_curve(name, 20, 0.2 * radius, rng)
     query = query_of(name, x, Y)
     mechanism = NoisyDescent.of(query, 1.0, 1e-6, 10.0)
     u, w = rng.standard_normal((2, 1, space.dim)) * 0.2 * radius
-    core, start, records = _seen(query, 10.0)
-    p, v = core._exp(start[None], u), core._carry(start[None], u, w)
-    by_p, by_v = mechanism._gradient(core, p, v, query.times, records)
+    start, records = _seen(query, 10.0)
+    p, v = space.ends(start[None], u), space.carried(start[None], u, w)
+    by_p, by_v = mechanism._gradient(space, p, v, query.times, records)
     if space.flat:
         p, records = space.point(space.coordinates(center) + u), Y
     g_p, g_v = gradients(space, p, v, query.times, records)
@@ -224,8 +229,8 @@ def test_the_mean_of_gradients_too_short_to_be_clipped_is_the_gradient_of_the_en
 
 def test_on_a_flat_space_the_descent_ends_at_least_squares():
     rng = np.random.default_rng(7)
-    _, _, x, Y = about_a_curve("log-euclidean", 3000, 0.1, rng)
-    fitted = private("log-euclidean", 1000.0, 0.1, clip=2.0).fit(x, Y, rng=rng)
+    _, _, x, Y = about_a_curve("log-Euclidean 2", 3000, 0.1, rng)
+    fitted = private("log-Euclidean 2", 1000.0, 0.1, mechanism=descent(2.0)).fit(x, Y, rng=rng)
     least = GeodesicRegression(x, Y, LogEuclidean(2))
     t = np.linspace(0, 1, 5)
     assert LogEuclidean(2).dist(fitted.predict(t), least.predict(t)).max() < 2e-3
@@ -233,7 +238,7 @@ def test_on_a_flat_space_the_descent_ends_at_least_squares():
 
 def test_the_frame_of_the_centre_is_carried_without_turning():
     for name in ("sphere", "quadrilaterals"):
-        space, center, radius, _ = SPACES[name]
+        space, center, radius, _ = parts_of(name)
         u, w = np.random.default_rng(8).standard_normal((2, 6, space.dim)) * radius / 2
         centers = np.broadcast_to(space.points(center), (6, *space.shape))
         there = space.exp(centers, u)
@@ -245,24 +250,25 @@ def test_the_frame_of_the_centre_is_carried_without_turning():
 
 def test_a_congruence_of_records_and_centre_carries_the_release_along():
     rng = np.random.default_rng(9)
-    space, center, radius, speed = SPACES["affine-invariant"]
-    _, _, x, Y = about_a_curve("affine-invariant", 100, 0.1, rng)
+    space, center, radius, speed = parts_of("affine-invariant 2")
+    _, _, x, Y = about_a_curve("affine-invariant 2", 100, 0.1, rng)
     L = np.array([[3.0, 0.0], [-2.0, 0.5]])  # it takes Cholesky factors to Cholesky factors
-    there = PrivateGeodesicRegression(1.0, 1e-6, radius, speed, L @ center @ L.T, space=space)
-    here = private("affine-invariant").fit(x, Y, rng=0).predict([0, 0.3, 1])
+    domain = Ball(radius, L @ center @ L.T, space)
+    there = PrivateGeodesicRegression(1.0, 1e-6, domain, speed)
+    here = private("affine-invariant 2").fit(x, Y, rng=0).predict([0, 0.3, 1])
     there = there.fit(x, L @ Y @ L.T, rng=0).predict([0, 0.3, 1])
     np.testing.assert_allclose(there, L @ here @ L.T, rtol=1e-6)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["sphere", "sphere behind", "sphere of curvature 9"])
+@pytest.mark.parametrize("name", ["sphere", "sphere behind", "small sphere 3"])
 def test_a_turn_of_records_and_centre_turns_what_little_noise_leaves(name):
     rng = np.random.default_rng(10)
-    space, center, radius, speed = SPACES[name]
+    space, center, radius, speed = parts_of(name)
     _, _, x, Y = about_a_curve(name, 2000, 0.05 * radius, rng)
     Q = np.linalg.qr(rng.standard_normal((space.dim + 1,) * 2))[0]
     here = private(name, 1000.0, 0.1).fit(x, Y, rng=0).predict([0, 0.3, 1])
-    there = PrivateGeodesicRegression(1000.0, 0.1, radius, speed, Q @ center, space=space)
+    there = PrivateGeodesicRegression(1000.0, 0.1, Ball(radius, Q @ center, space), speed)
     there = there.fit(x, Y @ Q.T, rng=0).predict([0, 0.3, 1])
     assert space.dist(there, here @ Q.T).max() < 1e-3 * radius
 
@@ -271,11 +277,11 @@ def test_a_turn_of_records_and_centre_turns_what_little_noise_leaves(name):
 @pytest.mark.parametrize("epsilon", mostly_slow([1e-3, 1e3], 1e3))
 @pytest.mark.filterwarnings("error")
 def test_records_anywhere_never_raise_and_the_release_lies_in_the_domain(name, epsilon):
-    space, center, radius, speed = SPACES[name]
+    space, center, radius, speed = parts_of(name)
     rng = np.random.default_rng(11)
-    for clip in (None, 3 * radius):
-        x = rng.choice([-1e300, 0, 0.3, 1, 1e300], 9)
-        fitted = private(name, epsilon, clip=clip).fit(x, anywhere(name, 9, rng), rng=rng)
+    for mechanism in ("noisy descent", descent(3 * radius)):
+        x, Y = rng.choice([-1e300, 0, 0.3, 1, 1e300], 9), anywhere(name, 9, rng)
+        fitted = private(name, epsilon, mechanism=mechanism).fit(x, Y, rng=rng)
         assert space.dist(center, fitted.point_) <= radius * (1 + 1e-7)
         assert np.linalg.norm(fitted.velocity_) <= speed * (1 + 1e-12)
         assert np.isfinite(fitted.predict([0, 0.5, 1])).all()
@@ -283,20 +289,19 @@ def test_records_anywhere_never_raise_and_the_release_lies_in_the_domain(name, e
 
 def test_a_record_that_float64_does_not_hold_as_seen_from_the_centre_does_no_harm():
     center, far = np.diag([1e-6, 1e6]), np.diag([1e6, 1e-6])
-    fitted = PrivateGeodesicRegression(1.0, 1e-6, 0.5, 1.0, center, space=AffineInvariant(2))
+    fitted = PrivateGeodesicRegression(1.0, 1e-6, Ball(0.5, center, AffineInvariant(2)), 1.0)
     assert np.isfinite(fitted.fit([0, 0.5, 1], [far, far, center], rng=0).point_).all()
 
 
 @pytest.mark.slow
 def test_a_wide_domain_of_matrices_is_refused_by_public_numbers_or_holds_every_draw():
-    wild = anywhere("affine-invariant", 20, np.random.default_rng(12))
-    x = np.linspace(0, 1, 20)
+    wild = anywhere("affine-invariant 2", 20, np.random.default_rng(12))
+    x, domain = np.linspace(0, 1, 20), Ball(7.0, np.eye(2), AffineInvariant(2))
     for seed in range(10):
-        PrivateGeodesicRegression(1e-3, 1e-6, 7.0, 14.0, space=AffineInvariant(2)).fit(
-            x, wild, rng=seed)
+        PrivateGeodesicRegression(1e-3, 1e-6, domain, 14.0).fit(x, wild, rng=seed)
     with pytest.raises(ValueError, match=r"radius \+ speed/2 \+ clip is .*; accepted are numbers "
                                          "below 19.799"):
-        PrivateGeodesicRegression(1.0, 1e-6, 14.0, 28.0, space=AffineInvariant(2)).fit(x, wild)
+        PrivateGeodesicRegression(1.0, 1e-6, domain.of_radius(14.0), 28.0).fit(x, wild)
 
 
 def test_x_outside_of_the_range_counts_as_its_end_and_the_unit_of_x_is_the_users():
@@ -330,8 +335,8 @@ def test_lists_and_narrower_floats_are_read_as_what_they_hold():
     _, _, x, Y = about_a_curve("sphere", 60, 0.03, rng)
     x32, Y32 = x.astype(np.float32), Y.astype(np.float32)
     expected = private("sphere").fit(x32.astype(float), Y32.astype(float), rng=0)
-    listed = PrivateGeodesicRegression(np.float32(1), 1e-6, 1 / 2, np.int64(1), [0, 0, 1],
-                                       [0, 1], space=Sphere(2))
+    domain = Ball(np.float32(1 / 2), [0, 0, 1], Sphere(2))
+    listed = PrivateGeodesicRegression(np.float32(1), 1e-6, domain, np.int64(1), [0, 1])
     for x, Y in ((x32, Y32), (x32.tolist(), Y32.tolist()), (x32, [*Y32])):
         fitted = listed.fit(x, Y, rng=0)
         np.testing.assert_allclose(fitted.point_, expected.point_, atol=1e-12)
@@ -343,49 +348,64 @@ def test_lists_and_narrower_floats_are_read_as_what_they_hold():
     ({"epsilon": "1"}, "epsilon is '1'"), ({"delta": -1}, "delta is -1"),
     ({"delta": 0.7}, "delta is 0.7"), ({"delta": None}, "delta is None"),
     ({"delta": 0, "mechanism": "noisy descent"}, "delta is 0"),
-    ({"mechanism": "truncated loss", "clip": 0.1}, "delta is 1e-06; accepted are 0"),
-    ({"mechanism": "k-norm gradient", "clip": 0.1}, "delta is 1e-06; accepted are 0"),
-    ({"delta": 0}, "clip is None; accepted are numbers above 0 with 'truncated loss'"),
+    ({"mechanism": TruncatedCurveLoss.with_options(clip=0.1)}, "delta is 1e-06; accepted are 0"),
+    ({"mechanism": CurveKNormGradient.with_options(clip=0.1)}, "delta is 1e-06; accepted are 0"),
+    ({"delta": 0}, r"clip is None; accepted .*TruncatedCurveLoss.with_options\(clip="),
     ({"delta": 0, "mechanism": "k-norm gradient"}, "clip is None"),
     ({"radius": 0}, "radius is 0"), ({"radius": math.nan}, "radius is nan"),
     ({"radius": math.pi}, "radius is .*; accepted are numbers below 3.14159"),
     ({"speed": -1}, "speed is -1"), ({"speed": math.inf}, "speed is inf"),
-    ({"clip": 0}, "clip is 0"), ({"clip": math.nan}, "clip is nan"),
-    ({"clip": 1e-5}, "clip is 1e-05; accepted are numbers from"),
+    ({"speed": None}, "speed is None"), ({"speed": 1e9}, "speed is 1000000000.0"),
+    ({"mechanism": descent(0)}, "clip is 0"), ({"mechanism": descent(math.nan)}, "clip is nan"),
+    ({"mechanism": descent(1e-5)}, "clip is 1e-05; accepted are numbers from"),
+    ({"mechanism": descent(math.inf)}, "clip is inf"), ({"mechanism": descent(1e300)}, "clip is 1"),
     ({"x_range": (1, 0)}, "x_range"), ({"x_range": 3}, "x_range is 3"),
     ({"x_range": (0, math.inf)}, "x_range"), ({"x_range": (0, 5e-324)}, "x_range is"),
     ({"x_range": (-1e308, 1e308)}, r"x_range\[0\] is -1e\+308"),
     ({"x_range": ("a", "b")}, r"x_range\[0\] is 'a'"), ({"x_range": (0, 1j)}, "x_range"),
-    ({"x_range": (0, 10**400)}, "x_range"), ({"speed": 1e9}, "speed is 1000000000.0"),
-    ({"clip": math.inf}, "clip is inf"), ({"clip": 1e300}, "clip is 1e"),
+    ({"x_range": (0, 10**400)}, "x_range"),
     ({"delta": 0, "mechanism": "noisy descent"}, "delta is 0.*with \"noisy descent\"$"),
- ({"center": None}, "center is None"),
+    ({"domain": None}, "domain is None; accepted is a Ball"),
+    ({"domain": 0.5}, "domain is 0.5; accepted is a Ball"), ({"center": None}, "center is"),
     ({"center": [0, 0, 2]}, "center has length 2"), ({"center": [1, 0]}, "center has shape"),
     ({"mechanism": "gaussian"}, "mechanism is 'gaussian'"), ({"mechanism": 3}, "mechanism is 3"),
-    ({"on_invalid": "drop"}, "on_invalid is 'drop'"), ({"space": None}, "Y has shape"),
-    ({"approximate": 1, "delta": 0, "clip": 0.1}, "approximate is 1"),
+    ({"on_invalid": "drop"}, "on_invalid is 'drop'"),
+    ({"center": np.eye(3), "space": None}, "x and Y have shapes"),
+    ({"mechanism": TruncatedCurveLoss.with_options(clip=0.1, approximate=1), "delta": 0},
+     "approximate is 1"),
 ])
 def test_a_refusal_names_the_argument_and_comes_before_a_record_is_looked_at(options, words):
     nowhere = np.full((9, 3), math.nan)
     rng = np.random.default_rng(0)
     state = rng.bit_generator.state
+    ball = {"radius": 0.5, "center": POLE, "space": Sphere(2)}
+    given = {name: options.get(name, value) for name, value in ball.items()}
+    options = {name: value for name, value in options.items() if name not in ball}
     with pytest.raises(ValueError, match=words):
-        PrivateGeodesicRegression(**PUBLIC | options).fit(np.full(9, math.nan), nowhere, rng=rng)
+        PrivateGeodesicRegression(**PUBLIC | {"domain": Ball(**given)} | options).fit(
+            np.full(9, math.nan), nowhere, rng=rng)
     assert rng.bit_generator.state == state
 
 
+@pytest.mark.parametrize("moved", ["radius", "center", "space", "clip", "approximate"])
+def test_an_argument_of_earlier_versions_is_refused_with_the_call_of_today(moved):
+    with pytest.raises(ValueError, match=f"^{moved} is 0.3; accepted in its place is .*: "
+                       r"PrivateGeodesicRegression\(epsilon, delta, domain, speed, x_range, "):
+        PrivateGeodesicRegression(**PUBLIC, **{moved: 0.3})
+
+
 @pytest.mark.parametrize("x, Y, words", [
-    (np.zeros(3), np.stack([NORTH] * 4), "x and Y have shapes"),
-    (np.zeros((4, 1)), np.stack([NORTH] * 4), "x and Y have shapes"),
+    (np.zeros(3), np.stack([POLE] * 4), "x and Y have shapes"),
+    (np.zeros((4, 1)), np.stack([POLE] * 4), "x and Y have shapes"),
     (np.zeros(0), np.zeros((0, 3)), "x and Y have shapes"),
-    (["a"] * 4, np.stack([NORTH] * 4), r"x\[0\] is nan"),
-    (np.ma.masked_less(np.arange(4.0), 2), np.stack([NORTH] * 4), r"x\[0\] is nan"),
-    ([0, 1, math.nan, 2], np.stack([NORTH] * 4), r"x\[2\] is nan"),
-    (np.zeros(4), np.stack([NORTH, NORTH, 2 * NORTH, NORTH]), r"Y\[2\] has length 2"),
+    (["a"] * 4, np.stack([POLE] * 4), r"x\[0\] is nan"),
+    (np.ma.masked_less(np.arange(4.0), 2), np.stack([POLE] * 4), r"x\[0\] is nan"),
+    ([0, 1, math.nan, 2], np.stack([POLE] * 4), r"x\[2\] is nan"),
+    (np.zeros(4), np.stack([POLE, POLE, 2 * POLE, POLE]), r"Y\[2\] has length 2"),
 ])
 def test_a_record_that_is_none_is_refused_before_anything_is_drawn(x, Y, words):
     earlier = PrivateGeodesicRegression(**PUBLIC)
-    earlier.fit(np.arange(4) / 4, np.stack([NORTH] * 4), rng=0)
+    earlier.fit(np.arange(4) / 4, np.stack([POLE] * 4), rng=0)
     rng = np.random.default_rng(0)
     state = rng.bit_generator.state
     with pytest.raises(ValueError, match=words):
@@ -395,10 +415,10 @@ def test_a_record_that_is_none_is_refused_before_anything_is_drawn(x, Y, words):
 
 
 @pytest.mark.parametrize("space, center, radius, speed", [
-    pytest.param(Sphere(2), NORTH, 3.1, 3e6, marks=pytest.mark.slow),
-    pytest.param(Sphere(1), NORTH[1:], 3.1, 3e6, marks=pytest.mark.slow),
-    pytest.param(KendallPlanar(4), SHAPE, 1.5, 1.5e6, marks=pytest.mark.slow),
-    (TangentSpace(Sphere(2), NORTH), NORTH, 1e9, 1e100),
+    pytest.param(Sphere(2), POLE, 3.1, 3e6, marks=pytest.mark.slow),
+    pytest.param(Sphere(1), POLE[1:], 3.1, 3e6, marks=pytest.mark.slow),
+    pytest.param(KendallPlanar(4), SHAPE[:4], 1.5, 1.5e6, marks=pytest.mark.slow),
+    (TangentSpace(Sphere(2), POLE), POLE, 1e9, 1e100),
     pytest.param(TangentSpace(AffineInvariant(2), np.eye(2)), 1e-300 * np.eye(2), 600.0, 1.0,
                  marks=pytest.mark.slow),
     (LogEuclidean(2), np.diag([1e-300, 1e-290]), 1e100, 1e100),
@@ -410,32 +430,32 @@ def test_nothing_is_raised_once_noise_is_drawn_in_the_widest_domains(
         space, center, radius, speed, epsilon, delta):
     Y = np.stack([center] * 3)
     for seed in range(5):
-        made = PrivateGeodesicRegression(epsilon, delta, radius, speed, center, space=space)
+        made = PrivateGeodesicRegression(epsilon, delta, Ball(radius, center, space), speed)
         assert np.isfinite(made.fit([0, 0.5, 1], Y, rng=seed).point_).all()
 
 
 def test_x_beyond_float64_gives_way_to_the_middle_like_other_x_that_are_not_finite():
     x = np.array([0, 1, "1e4000"], np.longdouble)
-    query = CurveQuery(x, np.stack([NORTH] * 3), NORTH, 0.5, 1.0, Sphere(2), on_invalid="center")
+    query = query_of("sphere", x, np.stack([POLE] * 3), on_invalid="center")
     assert query.times.tolist() == [-0.5, 0.5, 0.0]
 
 
 @pytest.mark.parametrize("rng", [True, "seed", [], -1])
 def test_a_seed_that_is_none_is_refused(rng):
     with pytest.raises(ValueError, match="rng is"):
-        PrivateGeodesicRegression(**PUBLIC).fit([0.5], NORTH[None], rng=rng)
+        PrivateGeodesicRegression(**PUBLIC).fit([0.5], POLE[None], rng=rng)
 
 
-@pytest.mark.parametrize("name", mostly_slow(SPACES, "log-euclidean", "sphere"))
+@pytest.mark.parametrize("name", mostly_slow(DOMAINS, "log-Euclidean 2", "sphere"))
 def test_an_invalid_record_can_count_as_one_at_the_centre_in_the_middle(name):
-    space, center, _, _ = SPACES[name]
+    space, center, _, _ = parts_of(name)
     _, _, x, Y = about_a_curve(name, 8, 0.05, np.random.default_rng(16))
     replaced, at = Y.copy(), x.copy()
     replaced[[2, 5]], at[[2, 5]] = space.exp(center, np.zeros(space.dim)), 0.5
     bad, out = Y.copy(), x.copy()
     bad[2], out[5] = np.nan, np.inf
     for mechanism, options in ((NoisyDescent, {}), (TruncatedCurveLoss, {"clip": 0.1})):
-        query = CurveQuery(out, bad, *SPACES[name][1:], space, on_invalid="center")
+        query = query_of(name, out, bad, on_invalid="center")
         np.testing.assert_allclose(query.steps, query_of(name, at, replaced).steps, atol=1e-12)
         assert np.array_equal(query.times, query_of(name, at, replaced).times)
         made = mechanism.of(query, 1.0, 1e-6 if mechanism is NoisyDescent else 0, **options)
@@ -465,7 +485,8 @@ def test_nothing_but_the_release_depends_on_the_data():
 
 
 @pytest.mark.parametrize("options", [
-    {}, {"delta": 0, "clip": 0.3}, {"delta": 0, "clip": 0.3, "mechanism": "k-norm gradient"}])
+    {}, {"delta": 0, "mechanism": TruncatedCurveLoss.with_options(clip=0.3)},
+    {"delta": 0, "mechanism": CurveKNormGradient.with_options(clip=0.3)}])
 def test_neither_records_nor_a_generator_are_kept(options):
     _, _, x, Y = about_a_curve("sphere", 500, 0.1, np.random.default_rng(0))
     options = {"epsilon": 1e-3} | options
@@ -487,10 +508,16 @@ def test_fits_without_a_seed_have_noise_of_their_own_and_a_seed_repeats_it():
 
 def test_the_mechanism_by_default_is_told_by_delta_alone():
     _, _, x, Y = about_a_curve("sphere", 10, 0.1, np.random.default_rng(0))
-    for options, kind in (({}, NoisyDescent), ({"clip": 0.1}, NoisyDescent),
-                          ({"delta": 0, "clip": 0.3}, TruncatedCurveLoss),
-                          ({"delta": 0, "clip": 0.3, "mechanism": "k-norm gradient"},
-                           CurveKNormGradient)):
+    assert type(private("sphere").fit(x, Y, rng=0).mechanism_) is NoisyDescent
+    with pytest.raises(ValueError, match="clip is None.*TruncatedCurveLoss"):
+        private("sphere", delta=0).fit(x, Y, rng=0)
+
+
+def test_the_words_of_the_promise_name_the_neighbours_and_the_seed():
+    _, _, x, Y = about_a_curve("sphere", 10, 0.1, np.random.default_rng(0))
+    for options, kind in (({}, NoisyDescent), ({"mechanism": descent(0.1)}, NoisyDescent), *(
+            ({"delta": 0, "mechanism": kind.with_options(clip=0.3)}, kind)
+            for kind in (TruncatedCurveLoss, CurveKNormGradient))):
         fitted = PrivateGeodesicRegression(**PUBLIC | options).fit(x, Y, rng=0)
         assert type(fitted.mechanism_) is kind
         assert f"(1.0, {options.get('delta', 1e-6)})-differentially private" in fitted.privacy_
@@ -500,20 +527,22 @@ def test_the_mechanism_by_default_is_told_by_delta_alone():
 
 
 def test_where_nothing_samples_exactly_a_chain_has_to_be_asked_for():
-    _, _, x, Y = about_a_curve("affine-invariant", 200, 0.1, np.random.default_rng(0))
+    _, _, x, Y = about_a_curve("affine-invariant 2", 200, 0.1, np.random.default_rng(0))
     with pytest.raises(ValueError, match="approximate=True"):
-        private("affine-invariant", delta=0, clip=0.1).fit(x, Y, rng=0)
-    fitted = private("affine-invariant").fit(x, Y, rng=0)
+        private("affine-invariant 2", delta=0, mechanism=TruncatedCurveLoss.with_options(clip=0.1)
+                ).fit(x, Y, rng=0)
+    fitted = private("affine-invariant 2").fit(x, Y, rng=0)
     assert fitted.privacy_.startswith("(1.0, 1e-06)-differentially private")
 
 
 def test_both_estimators_share_what_scikit_learn_asks_for():
     assert issubclass(PrivateFrechetMean, Estimator)
-    made = PrivateGeodesicRegression(1.0, 1e-6, 0.5, 1.0, clip=0.1, space=Sphere(2))
-    assert repr(made) == ("PrivateGeodesicRegression(epsilon=1.0, delta=1e-06, radius=0.5, "
-                          "speed=1.0, clip=0.1, space=Sphere(2, 1.0))")
+    made = PrivateGeodesicRegression(**PUBLIC, mechanism=descent(0.1))
+    assert repr(made) == (
+        "PrivateGeodesicRegression(epsilon=1.0, delta=1e-06, domain=Ball(0.5, [0.0, 0.0, 1.0], "
+        "Sphere(2, 1.0)), speed=1.0, mechanism=NoisyDescent.with_options(clip=0.1))")
     assert sklearn.base.clone(made).get_params() == made.get_params()
-    assert made.set_params(clip=0.2) is made and made.clip == 0.2
+    assert made.set_params(speed=0.2) is made and made.speed == 0.2
     with pytest.raises(ValueError, match="parameter is 'clipp'"):
         made.set_params(clipp=1)
     assert made.__sklearn_tags__().estimator_type is None
@@ -527,23 +556,23 @@ def test_many_answers_at_once_have_their_own_noise_and_any_shape():
     assert draws.shape == (2, 3, 4) and len(np.unique(draws[..., 0])) == 6
     assert mechanism.answer(query, 0).shape == (4,)
     assert mechanism.answer(query, 0, 0).shape == (0, 4)
-    assert mechanism.is_exact(query)
+    assert mechanism.is_proved(query)
     p, v = query.curve(draws)
-    assert Sphere(2).dist(NORTH, p).max() <= 0.5 + 1e-12
+    assert Sphere(2).dist(POLE, p).max() <= 0.5 + 1e-12
 
 
 # how far a release will be from the truth
 
 @pytest.mark.slow
 def test_the_errors_on_the_sphere_are_those_that_the_book_states():
-    made = private("sphere", clip=0.1)
+    made = private("sphere", mechanism=descent(0.1))
     for n, most in ((50, 0.2), (100, 0.05), (1000, 0.006)):
         assert expected_curve_error(made, n, 0.032, draws=30).released < most
 
 
 @pytest.mark.slow
 def test_the_expected_error_says_that_10_records_are_too_few_and_needs_no_data():
-    made = private("sphere", clip=0.1)
+    made = private("sphere", mechanism=descent(0.1))
     few, many = (expected_curve_error(made, n, 0.03, draws=3) for n in (10, 500))
     assert few.released > 0.6 * few.centre and many.released < 0.05 * many.centre
     assert expected_curve_error(made, 10, 0.03, draws=3) == few
@@ -556,8 +585,8 @@ def test_the_expected_error_says_that_10_records_are_too_few_and_needs_no_data()
 def test_the_expected_error_names_what_it_refuses(arguments, words):
     with pytest.raises(ValueError, match=words):
         expected_curve_error(private("sphere"), **{"n": 5} | arguments)
-    with pytest.raises(ValueError, match="space is None"):
-        expected_curve_error(PrivateGeodesicRegression(1.0, 1e-6, 0.5, 1.0), 5)
+    with pytest.raises(ValueError, match="domain is None; accepted is a Ball"):
+        expected_curve_error(PrivateGeodesicRegression(1.0, 1e-6, speed=1.0), 5)
 
 
 def test_skulls_of_real_rats_have_a_private_trend():
@@ -569,8 +598,8 @@ def test_skulls_of_real_rats_have_a_private_trend():
         x = np.log(file["rats_time"])
     space, ages = KendallPlanar(8), np.log([7.0, 33.0, 150.0])
     best = GeodesicRegression(x, Y, space)
-    made = PrivateGeodesicRegression(1.0, 1e-6, 0.2, 0.4, Y[0], (np.log(7), np.log(150)), 0.05,
-                                     space)
+    made = PrivateGeodesicRegression(1.0, 1e-6, Ball(0.2, Y[0], space), 0.4,
+                                     (np.log(7), np.log(150)), descent(0.05))
     off = [space.dist(made.fit(x, Y, rng=seed).predict(ages), best.predict(ages))
            for seed in range(20)]
     length = np.linalg.norm(best.velocity) * np.ptp(x)

@@ -15,6 +15,8 @@ from conftest import mostly_slow
 
 from spdlib import (
     AffineInvariant,
+    Ball,
+    BudgetAccountant,
     FrechetMean,
     LogEuclidean,
     PrivateClassMeans,
@@ -22,26 +24,25 @@ from spdlib import (
     Sphere,
     TangentGaussian,
     TangentSpace,
-    ball_from_bounds,
     expm,
     invvecd,
     random_spd,
 )
-from spdlib.accounting import BudgetAccountant
 from spdlib.audit import audit
+from spdlib.mechanisms import DiscreteGaussian, L2Mechanism
 from spdlib.queries import ClassSums
 from spdlib.spd import is_spd
 
 K, N, R = 3, 60, 1.5
+BALL = Ball(R, np.eye(K))
 RECORDS = random_spd(N, K, 0.5, 0)
 CLASSES = ["a", "b", "c"]
 LABELS = np.array(CLASSES)[np.arange(N) % 3]
 BOTH = pytest.mark.parametrize("labels", ["private", "public"])
-LINE = LogEuclidean(1)
 
 
 def private(labels="private", **options):
-    options = {"epsilon": 1.0, "delta": 1e-6, "radius": R, "classes": CLASSES} | options
+    options = {"epsilon": 1.0, "delta": 1e-6, "ball": BALL, "classes": CLASSES} | options
     return PrivateClassMeans(labels=labels, **options)
 
 
@@ -73,19 +74,19 @@ def strange_records(rng):
 @pytest.mark.parametrize("radius", mostly_slow([R, 0.1, 1.5000000000000002], R))
 def test_no_record_moves_the_answer_by_more_than_2r_whatever_label_it_brings(radius, grid):
     strange = itertools.cycle(["none of them", None, float("nan"), 3, ["a"]])
-    first = ClassSums(RECORDS, LABELS, CLASSES, None, radius, on_invalid="center")
+    ball = BALL.of_radius(radius)
+    first = ClassSums(RECORDS, LABELS, CLASSES, ball, "center")
     for record in strange_records(np.random.default_rng(1)):
         for label in (LABELS[4], "c", next(strange)):
             X, y = replaced(RECORDS, LABELS, 4, record, label)
-            second = ClassSums(X, y, CLASSES, None, radius, on_invalid="center")
+            second = ClassSums(X, y, CLASSES, ball, "center")
             assert squared_change(first, second, grid) <= (2 * Fraction(radius)) ** 2
 
 
 def test_within_its_class_no_record_moves_the_sums_by_more_than_2r():
     for record in strange_records(np.random.default_rng(2)):
         X, y = replaced(RECORDS, LABELS, 4, record, LABELS[4])
-        queries = [ClassSums(Z, y, CLASSES, None, R, None, "center", "public")
-                   for Z in (RECORDS, X)]
+        queries = [ClassSums(Z, y, CLASSES, BALL, "center", "public") for Z in (RECORDS, X)]
         assert squared_change(*queries) <= (2 * Fraction(R)) ** 2
 
 
@@ -94,7 +95,7 @@ def sharp(labels, moves):
     X, y = np.full((4, 1, 1), np.exp(R)), ["a", "a", "b", "b"]
     other = X.copy()
     other[0] = np.exp(-R)
-    return [ClassSums(Z, z, ["a", "b"], None, R, labels=labels)
+    return [ClassSums(Z, z, ["a", "b"], Ball(R, np.eye(1)), labels=labels)
             for Z, z in ((X, y), (other, ["b", *y[1:]] if moves else y))]
 
 
@@ -108,14 +109,14 @@ def test_both_kinds_of_neighbour_reach_2r(labels, moves):
 def test_the_sensitivity_is_2r_whatever_the_classes_and_their_sizes():
     for y in (LABELS, ["a"] * N):
         for labels in ("private", "public"):
-            query = ClassSums(RECORDS, y, CLASSES, None, R, labels=labels)
+            query = ClassSums(RECORDS, y, CLASSES, BALL, labels=labels)
             assert query.sensitivity == query.chart_sensitivity == 2 * R
 
 
 @pytest.mark.parametrize("n", [1, 3, 1000])
 @pytest.mark.parametrize("radius", [1e-280, 0.1, np.nextafter(2, 3), 1e280])
 def test_a_record_counts_as_at_most_the_radius_and_as_whole_steps_of_the_grid(radius, n):
-    query = ClassSums(np.ones((n, 1, 1)), ["a"] * n, CLASSES, None, radius)
+    query = ClassSums(np.ones((n, 1, 1)), ["a"] * n, CLASSES, Ball(radius, np.eye(1)))
     for grid in (None, 2.0 ** np.floor(np.log2(radius) - 3)):
         step = query._sum(grid).grid
         assert radius - step < query.unit(grid) <= radius
@@ -123,8 +124,8 @@ def test_a_record_counts_as_at_most_the_radius_and_as_whole_steps_of_the_grid(ra
 
 
 def test_the_answer_without_noise_is_the_means_and_the_numbers():
-    query = ClassSums(RECORDS, LABELS, CLASSES, None, R)
-    wanted = [FrechetMean(RECORDS[LABELS == c], None, R).step for c in CLASSES]
+    query = ClassSums(RECORDS, LABELS, CLASSES, BALL)
+    wanted = [FrechetMean(RECORDS[LABELS == c], BALL).step for c in CLASSES]
     for grid in (None, 2.0**-20):
         for answer in (query.total(grid), np.stack([query.total(grid)] * 4).reshape(2, 2, -1)):
             steps, counts = query.means(answer, grid)
@@ -139,7 +140,8 @@ def test_a_record_that_goes_to_another_class_changes_no_bit_of_the_others(k, n):
     y[n // 2:] = 2
     moved = y.copy()
     moved[0] = 2
-    first, second = (ClassSums(X, z, [0, 1, 2], None, 0.7 * k) for z in (y, moved))
+    ball = Ball(0.7 * k, np.eye(k))
+    first, second = (ClassSums(X, z, [0, 1, 2], ball) for z in (y, moved))
     change = (first.total() - second.total())[:-3].reshape(3, -1)
     assert (change[0] == -change[2]).all() and change[0].any() and not change[1].any()
 
@@ -160,9 +162,8 @@ def test_the_price_is_that_of_one_release_and_an_audit_of_both_neighbours_finds_
 
 @BOTH
 def test_means_are_points_of_the_ball_and_near_the_truth_where_noise_is_small(labels):
-    center, radius = ball_from_bounds(0.3, 3.0, K)
-    fit = private(labels, epsilon=500.0, radius=radius, center=center).fit(RECORDS, LABELS, rng=0)
-    space = LogEuclidean(K)
+    ball, space = Ball.from_bounds(0.3, 3.0, K), LogEuclidean(K)
+    fit = private(labels, epsilon=500.0, ball=ball).fit(RECORDS, LABELS, rng=0)
     for c, mean, count in zip(CLASSES, fit.means_, fit.counts_, strict=True):
         truth = space.coordinates(RECORDS[LABELS == c]).mean(axis=0)
         assert np.linalg.norm(space.coordinates(mean) - truth) < 0.1
@@ -196,7 +197,7 @@ def test_a_private_class_without_records_looks_like_a_small_one():
 
 def test_one_public_class_is_released_as_its_mean_alone():
     fit = private("public", classes=["a"]).fit(RECORDS, ["a"] * N, rng=3)
-    alone = PrivateFrechetMean(1.0, 1e-6, R).fit(RECORDS, rng=3)
+    alone = PrivateFrechetMean(1.0, 1e-6, BALL).fit(RECORDS, rng=3)
     assert fit.means_[0] == pytest.approx(alone.mean_, rel=1e-9)
     assert fit.mechanism_.sigma == pytest.approx(N * alone.mechanism_.sigma, rel=1e-9)
 
@@ -254,7 +255,7 @@ def test_exact_noise_gives_the_same_law_on_its_own_grid(labels):
     assert second.mechanism_.sigma == pytest.approx(first.mechanism_.sigma, rel=1e-6)
     assert second.means_ == pytest.approx(first.means_, abs=0.1)
     assert second.counts_ == pytest.approx(first.counts_, abs=1)
-    query = ClassSums(RECORDS, LABELS, CLASSES, None, R, labels=labels)
+    query = ClassSums(RECORDS, LABELS, CLASSES, BALL, labels=labels)
     answers = second.mechanism_.answer(query, size=500)
     noise = (answers - query.total(second.mechanism_.grid)) / second.mechanism_.sigma
     assert noise.shape == (500, query.dim) and noise.std() == pytest.approx(1, abs=0.05)
@@ -266,8 +267,8 @@ def test_exact_noise_gives_the_same_law_on_its_own_grid(labels):
 @pytest.mark.slow
 def test_what_is_shrunk_is_nearer_where_noise_is_strong_also_for_a_class_that_is_missing():
     space, y = LogEuclidean(K), [*["a"] * 50, *["b"] * (N - 50)]
-    truth = np.stack([FrechetMean(RECORDS[:50], None, R).step,
-                      FrechetMean(RECORDS[50:], None, R).step, np.zeros(6)])
+    truth = np.stack([FrechetMean(RECORDS[:50], BALL).step,
+                      FrechetMean(RECORDS[50:], BALL).step, np.zeros(6)])
     error = {shrink: np.mean([
         ((space.log(np.eye(K), private(shrink=shrink).fit(RECORDS, y, rng=seed).means_)
           - truth) ** 2).sum(axis=1) for seed in range(40)], axis=0) for shrink in (False, True)}
@@ -275,8 +276,9 @@ def test_what_is_shrunk_is_nearer_where_noise_is_strong_also_for_a_class_that_is
 
 
 def test_each_mean_is_shrunk_by_the_noise_of_its_sum_over_its_number_and_then_projected():
-    fit = private(shrink=True, epsilon=20.0, radius=1.0).fit(RECORDS, LABELS, rng=0)
-    query = ClassSums(RECORDS, LABELS, CLASSES, None, 1.0)
+    ball = BALL.of_radius(1.0)
+    fit = private(shrink=True, epsilon=20.0, ball=ball).fit(RECORDS, LABELS, rng=0)
+    query = ClassSums(RECORDS, LABELS, CLASSES, ball)
     steps, counts = query.means(fit.mechanism_.answer(query, 0))
     t = 4 * (fit.mechanism_.sigma / counts) ** 2 / (steps**2).sum(axis=1)
     assert (counts > 1).all() and (0.01 < t).all() and (t < 1).all()
@@ -324,13 +326,13 @@ def test_disjoint_groups_of_people_spend_side_by_side():
     ([0.5, float("inf")], [0.5, float("inf"), float("inf"), 0.5]),
 ])
 def test_labels_may_be_numbers_or_strings_in_a_list_or_an_array(classes, y):
-    query = ClassSums(RECORDS[:4], y, classes, None, R)
+    query = ClassSums(RECORDS[:4], y, classes, BALL)
     assert query.codes.tolist() == [0, 1, 1, 0] and query.counts.tolist() == [2, 2]
 
 
 def test_a_label_is_looked_at_by_itself_whatever_stands_beside_it():
     for label in ("x", None, float("nan"), [1], {}, 2**70, 1j, b"1", np.nan, np.zeros(2)):
-        query = ClassSums(RECORDS[:4], [0, 1, 1, label], [0, 1], None, R, on_invalid="center")
+        query = ClassSums(RECORDS[:4], [0, 1, 1, label], [0, 1], BALL, "center")
         assert query.codes.tolist() == [0, 1, 1, -1]
 
 
@@ -348,8 +350,8 @@ def test_a_label_that_is_no_class_is_refused_before_the_draw(labels, label):
 
 def test_a_record_whose_private_label_is_no_class_may_count_in_none():
     y = [*LABELS[:-1], "d"]
-    query = ClassSums(RECORDS, y, CLASSES, None, R, on_invalid="center")
-    without = ClassSums(RECORDS[:-1], y[:-1], CLASSES, None, R)
+    query = ClassSums(RECORDS, y, CLASSES, BALL, "center")
+    without = ClassSums(RECORDS[:-1], y[:-1], CLASSES, BALL)
     assert query.counts.tolist() == [20, 20, 19]
     assert query.total(2.0**-30) == pytest.approx(without.total(2.0**-30), abs=0)
     fit = private(on_invalid="center").fit(RECORDS, y, rng=0)
@@ -379,10 +381,10 @@ def test_masked_classes_are_refused_without_a_warning(classes):
 def test_a_masked_label_in_a_list_counts_in_no_class():
     y = LABELS.tolist()
     y[5] = "none of them"
-    wanted = ClassSums(RECORDS, y, CLASSES, None, R, on_invalid="center").total()
+    wanted = ClassSums(RECORDS, y, CLASSES, BALL, "center").total()
     for masked in (np.ma.masked, np.ma.masked_array("a", True), np.ma.masked_array(["a"], [True])):
         y[5] = masked
-        query = ClassSums(RECORDS, y, CLASSES, None, R, on_invalid="center")
+        query = ClassSums(RECORDS, y, CLASSES, BALL, "center")
         assert query.codes[5] == -1 and (query.total() == wanted).all()
         private(on_invalid="center").fit(RECORDS, y, rng=0)
         for options in ({}, {"labels": "public"}, {"labels": "public", "on_invalid": "center"}):
@@ -395,8 +397,7 @@ def test_a_masked_label_in_an_array_counts_in_no_class(dtype):
     hidden = np.arange(N) % 7 == 3
     y = np.ma.masked_array(LABELS.astype(dtype), hidden)
     wanted = np.where(hidden, "none of them", LABELS.astype(object))
-    query, other = (ClassSums(RECORDS, each, CLASSES, None, R, on_invalid="center")
-                    for each in (y, wanted))
+    query, other = (ClassSums(RECORDS, each, CLASSES, BALL, "center") for each in (y, wanted))
     assert (query.codes == other.codes).all() and (query.codes[hidden] == -1).all()
     assert (query.total() == other.total()).all()
     private(on_invalid="center").fit(RECORDS, y, rng=0)
@@ -404,7 +405,7 @@ def test_a_masked_label_in_an_array_counts_in_no_class(dtype):
         with pytest.raises(ValueError, match=r"^y\[3\] is masked; accepted are \['a'"):
             private(**options).fit(RECORDS, y, rng=0)
     whole = np.ma.masked_array(LABELS, False)
-    assert (ClassSums(RECORDS, whole, CLASSES, None, R).codes >= 0).all()
+    assert (ClassSums(RECORDS, whole, CLASSES, BALL).codes >= 0).all()
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, RecursionError, AttributeError, KeyError])
@@ -417,7 +418,7 @@ def test_a_label_that_cannot_be_compared_counts_in_no_class(method, error):
     label = type("Label", (), methods | {method: fail})()
     y = LABELS.tolist()
     y[5] = label
-    query = ClassSums(RECORDS, y, CLASSES, None, R, on_invalid="center")
+    query = ClassSums(RECORDS, y, CLASSES, BALL, "center")
     assert query.codes[5] == -1
     private(on_invalid="center").fit(RECORDS, y, rng=0)
     for options in ({}, {"labels": "public"}, {"labels": "public", "on_invalid": "center"}):
@@ -436,14 +437,17 @@ def test_a_label_that_cannot_be_compared_counts_in_no_class(method, error):
     ({}, np.ma.masked_array(LABELS, np.arange(N) == 3), r"y\[3\] is masked; accepted are \['a'"),
     ({"labels": "secret"}, LABELS, "labels is 'secret'; accepted are"),
     ({"mechanism": "l2"}, LABELS, "mechanism is 'l2'; accepted are"),
-    ({"radius": -1.0}, LABELS, "radius is -1.0"),
+    ({"mechanism": L2Mechanism}, LABELS, "mechanism is <class .*L2Mechanism'>; accepted are"),
+    ({"mechanism": DiscreteGaussian.with_options}, LABELS, "mechanism is <bound .*; accepted are"),
+    ({"ball": None}, LABELS, "ball is None; accepted is a Ball"),
+    ({"ball": R}, LABELS, "ball is 1.5; accepted is a Ball"),
     ({"epsilon": 0.0}, LABELS, "epsilon is 0.0"),
     ({"delta": 0.0}, LABELS, "delta is 0"),
     ({"on_invalid": "drop"}, LABELS, "on_invalid is 'drop'"),
-    ({"space": AffineInvariant(K)}, LABELS, "accepted are flat spaces"),
+    ({"ball": Ball(R, np.eye(K), AffineInvariant(K))}, LABELS, "accepted are flat spaces"),
     ({"shrink": 1}, LABELS, "shrink is 1; accepted are True and False"),
     ({"accountant": 3}, LABELS, "accountant is 3"),
-    ({"center": np.eye(2)}, LABELS, "center has shape"),
+    ({"ball": Ball(R, np.eye(2))}, LABELS, r"X has shape \(60, 3, 3\); accepted is \(n, 2, 2\)"),
 ])
 def test_a_refusal_names_the_argument_and_comes_before_the_draw(options, y, words):
     rng = np.random.default_rng(0)
@@ -455,10 +459,17 @@ def test_a_refusal_names_the_argument_and_comes_before_the_draw(options, y, word
     assert rng.bit_generator.state == before
 
 
+@pytest.mark.parametrize("moved", ["radius", "center", "space"])
+def test_an_argument_of_earlier_versions_is_refused_with_the_call_of_today(moved):
+    with pytest.raises(ValueError, match=rf"^{moved} is 0.3; accepted in its place is Ball\(.*\): "
+                       r"PrivateClassMeans\(epsilon, delta, ball, classes, "):
+        private(**{moved: 0.3})
+
+
 def test_a_plane_is_too_small_to_shrink_in():
-    space = TangentSpace(Sphere(2), [0.0, 0.0, 1.0])
+    ball = Ball(R, [0.0, 0.0, 1.0], Sphere(2)).tangent()
     with pytest.raises(ValueError, match="shrink is True; accepted is False on TangentSpace"):
-        private(space=space, shrink=True).fit([[0.0, 0.0, 1.0]] * 2, ["a", "b"], rng=0)
+        private(ball=ball, shrink=True).fit([[0.0, 0.0, 1.0]] * 2, ["a", "b"], rng=0)
 
 
 @BOTH
@@ -467,9 +478,9 @@ def test_a_record_that_is_none_is_refused_by_its_index_or_counts_as_the_centre(l
     with pytest.raises(ValueError, match=r"X\[5\]"):
         private(labels).fit(X, y, rng=0)
     X[5] = np.eye(K)
-    wanted = ClassSums(X, y, CLASSES, None, R, labels=labels).total()
+    wanted = ClassSums(X, y, CLASSES, BALL, labels=labels).total()
     X[5] = np.nan
-    query = ClassSums(X, y, CLASSES, None, R, on_invalid="center", labels=labels)
+    query = ClassSums(X, y, CLASSES, BALL, "center", labels)
     assert (query.total() == wanted).all()
 
 
@@ -498,7 +509,7 @@ def test_a_clone_has_the_parameters_and_a_pickle_the_release():
     (TangentSpace(AffineInvariant(K), np.eye(K)), RECORDS),
 ])
 def test_a_curved_space_lends_its_tangent_space(space, X):
-    fit = private(space=space, epsilon=300.0).fit(X, LABELS, rng=0)
+    fit = private(ball=Ball(R, space.origin, space), epsilon=300.0).fit(X, LABELS, rng=0)
     truth = [space.coordinates(X[LABELS == c]).mean(axis=0) for c in CLASSES]
     assert space.coordinates(fit.means_) == pytest.approx(np.array(truth), abs=0.1)
 
@@ -507,7 +518,7 @@ def test_a_curved_space_lends_its_tangent_space(space, X):
 def test_minimum_distance_to_mean_classifies_with_the_release():
     X = np.concatenate([random_spd(200, 2, 0.3, 0), 20 * random_spd(200, 2, 0.3, 1)])
     y = np.repeat(["near", "far"], 200)
-    fit = PrivateClassMeans(1.0, 1e-6, 4.0, ["near", "far"]).fit(X, y, rng=0)
+    fit = private(ball=Ball(4.0, np.eye(2)), classes=["near", "far"]).fit(X, y, rng=0)
     from pyriemann.classification import MDM  # here, since it takes a second
 
     classifier = MDM(metric="logeuclid").fit(fit.means_, fit.classes_)
@@ -527,8 +538,9 @@ def test_gestures_of_real_hands_still_classify_at_a_large_epsilon_and_not_at_a_s
         pytest.skip("SPDLIB_DATA names no folder with emg_cov8.npz")
     with np.load(path) as file:
         X, y = file["mats"], file["labels"]
-    center, radius = ball_from_bounds(1 / 12, 128.0**2, 8)
-    test, space, classes = np.arange(len(y)) % 3 == 0, LogEuclidean(8), np.unique(y)
+    ball = Ball.from_bounds(1 / 12, 128.0**2, 8)
+    space, center = ball.space, ball.center
+    test, classes = np.arange(len(y)) % 3 == 0, np.unique(y)
     x, mine = space.log(center, X[test]), space.log(center, X[~test])
 
     def accuracy(means):
@@ -537,8 +549,8 @@ def test_gestures_of_real_hands_still_classify_at_a_large_epsilon_and_not_at_a_s
 
     without = accuracy(np.stack([mine[y[~test] == c].mean(axis=0) for c in classes]))
     for labels in ("private", "public"):
-        lost = [without - accuracy(space.log(center, PrivateClassMeans(
-            epsilon, 1e-6, radius, classes, center, labels=labels).fit(
+        lost = [without - accuracy(space.log(center, private(
+            labels, epsilon=epsilon, ball=ball, classes=classes).fit(
                 X[~test], y[~test], rng=0).means_)) for epsilon in (8, 0.25)]
         assert lost[0] < 5 < 15 < lost[1]
 
@@ -546,7 +558,6 @@ def test_gestures_of_real_hands_still_classify_at_a_large_epsilon_and_not_at_a_s
 def test_labels_of_a_type_that_runs_classes_together_are_refused():
     big = [2**53, 2**53 + 1]
     with pytest.raises(ValueError, match="y is an array of dtype float64, in which"):
-        PrivateClassMeans(1.0, 1e-6, 1.0, big).fit(random_spd(4, 2, 0.5, 0),
-                                                   np.array([*big, 1, 0.5]))
-    listed = PrivateClassMeans(1.0, 1e-6, 1.0, big, on_invalid="center")
-    assert listed.fit(random_spd(4, 2, 0.5, 0), [*big, 1, 0.5], rng=0).counts_.shape == (2,)
+        private(classes=big).fit(RECORDS[:4], np.array([*big, 1, 0.5]))
+    listed = private(classes=big, on_invalid="center")
+    assert listed.fit(RECORDS[:4], [*big, 1, 0.5], rng=0).counts_.shape == (2,)
