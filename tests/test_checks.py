@@ -14,15 +14,14 @@ import pytest
 from spdlib import calibration, spd
 from spdlib.audit import audit
 from spdlib.calibration import sigma_analytic
-from spdlib.spaces.ball import clip_to_ball, project_to_ball, shrink_to_center
 from spdlib.descriptors import covariance_descriptors, descriptor_ball, feature_bounds
-from spdlib.queries import FrechetMean, frechet_sensitivity
-from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 from spdlib.estimators import PrivateFrechetMean
+from spdlib.mechanisms import ClassicalGaussian, L2Mechanism, RiemannianLaplace, TangentGaussian
+from spdlib.queries import FrechetMean, frechet_sensitivity
 from spdlib.samplers import ball_steps, laplace_steps, metropolis, sample_laplace
-from spdlib.spaces import Euclidean, LogEuclidean
+from spdlib.spaces import Ball, Euclidean, LogEuclidean
+from spdlib.spaces.ball import clip_to_ball, project_to_ball, shrink_to_center
 from spdlib.spd import (
-    ball_from_bounds,
     expm,
     invvecd,
     is_spd,
@@ -36,11 +35,17 @@ from spdlib.spd import (
 
 X = random_spd(6, 2, 0.5, 0)
 GREY = np.zeros((1, 3, 3))
+BALL = Ball(1.0, np.eye(2))
 
 
 def fit(**parameters):
-    good = {"epsilon": 0.5, "delta": 2.0**-12, "radius": 1.0}
+    good = {"epsilon": 0.5, "delta": 2.0**-12, "ball": BALL}
     return PrivateFrechetMean(**good | parameters).fit(X, rng=0).log_mean_
+
+
+def told(mechanism):
+    """What a mechanism was told and has found, numbers by name."""
+    return {name: value for name, value in vars(mechanism).items() if value is not None}
 
 
 def audited(**numbers):
@@ -72,30 +77,32 @@ NUMBERS = {
     "l2_scale sensitivity": (lambda v: calibration.l2_scale(v, 0.5, 0.1, 3), 2.0),
     "l2_scale epsilon": (lambda v: calibration.l2_scale(1.0, v, 0.1, 3), 0.5),
     "l2_scale delta": (lambda v: calibration.l2_scale(1.0, 0.5, v, 3), 0.125),
-    "TangentGaussian sensitivity": (lambda v: vars(TangentGaussian(v, 0.5, 0.1)), 2.0),
-    "TangentGaussian epsilon": (lambda v: vars(TangentGaussian(1.0, v, 0.1)), 0.5),
-    "TangentGaussian delta": (lambda v: vars(TangentGaussian(1.0, 0.5, v)), 0.125),
-    "RiemannianLaplace sensitivity": (lambda v: vars(RiemannianLaplace(v, 0.5)), 2.0),
-    "RiemannianLaplace epsilon": (lambda v: vars(RiemannianLaplace(1.0, v)), 0.5),
-    "L2Mechanism sensitivity": (lambda v: vars(L2Mechanism(v, 0.5, 0.1, 3)), 2.0),
-    "L2Mechanism epsilon": (lambda v: vars(L2Mechanism(1.0, v, 0.1, 3)), 0.5),
-    "L2Mechanism delta": (lambda v: vars(L2Mechanism(1.0, 0.5, v, 3)), 0.125),
+    "TangentGaussian sensitivity": (lambda v: told(TangentGaussian(v, 0.5, 0.1)), 2.0),
+    "TangentGaussian epsilon": (lambda v: told(TangentGaussian(1.0, v, 0.1)), 0.5),
+    "TangentGaussian delta": (lambda v: told(TangentGaussian(1.0, 0.5, v)), 0.125),
+    "RiemannianLaplace sensitivity": (lambda v: told(RiemannianLaplace(v, 0.5)), 2.0),
+    "RiemannianLaplace epsilon": (lambda v: told(RiemannianLaplace(1.0, v)), 0.5),
+    "L2Mechanism sensitivity": (lambda v: told(L2Mechanism(v, 0.5, 0.1, 3)), 2.0),
+    "L2Mechanism epsilon": (lambda v: told(L2Mechanism(1.0, v, 0.1, 3)), 0.5),
+    "L2Mechanism delta": (lambda v: told(L2Mechanism(1.0, 0.5, v, 3)), 0.125),
     "frechet_sensitivity radius": (lambda v: frechet_sensitivity(3, v), 2.0),
     "clip_to_ball radius": (lambda v: clip_to_ball(np.ones((2, 3)), v), 0.5),
     "project_to_ball radius": (lambda v: project_to_ball(np.ones(3), v), 0.5),
     "shrink_to_center sigma": (lambda v: shrink_to_center(np.ones(3), v), 0.5),
-    "FrechetMean radius": (lambda v: FrechetMean(X, None, v).step, 0.5),
+    "Ball radius": (lambda v: Ball(v, np.eye(2)).radius, 0.5),
+    "Ball of_radius radius": (lambda v: BALL.of_radius(v).radius, 0.5),
+    "FrechetMean ball radius": (lambda v: FrechetMean(X, Ball(v, np.eye(2))).step, 0.5),
     "PrivateFrechetMean epsilon": (lambda v: fit(epsilon=v), 0.5),
     "PrivateFrechetMean delta": (lambda v: fit(delta=v), 0.125),
-    "PrivateFrechetMean radius": (lambda v: fit(radius=v), 0.5),
+    "PrivateFrechetMean ball radius": (lambda v: fit(ball=Ball(v, np.eye(2))), 0.5),
     "laplace_steps scale": (lambda v: laplace_steps(LogEuclidean(2), v, 3, 0), 0.5),
     "ball_steps radius": (lambda v: ball_steps(LogEuclidean(2), v, 3, 0), 0.5),
     "powm a": (lambda v: powm(X, v), 0.5),
     "random_spd r": (lambda v: random_spd(2, 2, v, 0), 0.5),
-    "ball_from_bounds low": (lambda v: ball_from_bounds(v, 8.0, 2)[1], 0.5),
-    "ball_from_bounds high": (lambda v: ball_from_bounds(0.25, v, 2)[1], 0.5),
+    "Ball.from_bounds low": (lambda v: Ball.from_bounds(v, 8.0, 2).radius, 0.5),
+    "Ball.from_bounds high": (lambda v: Ball.from_bounds(0.25, v, 2).radius, 0.5),
     "covariance_descriptors eta": (lambda v: covariance_descriptors(GREY, v), 0.5),
-    "descriptor_ball eta": (lambda v: descriptor_ball(1, v)[1], 0.5),
+    "descriptor_ball eta": (lambda v: descriptor_ball(1, v).radius, 0.5),
     "audit delta": (lambda v: audited(delta=v), 0.125),
     "audit confidence": (lambda v: audited(confidence=v), 0.5),
 }
@@ -156,8 +163,8 @@ WHOLE = {
     "frechet_sensitivity n": (lambda v: frechet_sensitivity(v, 1.0), 3),
     "random_spd n": (lambda v: random_spd(v, 2, 1.0, 0), 3),
     "random_spd k": (lambda v: random_spd(2, v, 1.0, 0), 3),
-    "ball_from_bounds k": (lambda v: ball_from_bounds(0.5, 2.0, v)[1], 3),
-    "L2Mechanism d": (lambda v: vars(L2Mechanism(1.0, 0.5, 0.1, v)), 3),
+    "Ball.from_bounds k": (lambda v: Ball.from_bounds(0.5, 2.0, v).radius, 3),
+    "L2Mechanism d": (lambda v: told(L2Mechanism(1.0, 0.5, 0.1, v)), 3),
     "l2_scale d": (lambda v: calibration.l2_scale(1.0, 0.5, 0.1, v), 3),
     "l2_delta d": (lambda v: calibration.l2_delta(1.0, 0.5, v), 3),
     "LogEuclidean k": (lambda v: float(LogEuclidean(v).dim), 3),
@@ -169,7 +176,7 @@ WHOLE = {
         lambda v: metropolis(lambda x: -x, lambda x, rng: x + rng.random(2), np.zeros(2), v, 0)[0],
         3),
     "feature_bounds channels": (feature_bounds, 3),
-    "descriptor_ball channels": (lambda v: descriptor_ball(v, 0.5)[1], 3),
+    "descriptor_ball channels": (lambda v: descriptor_ball(v, 0.5).radius, 3),
 }
 
 
@@ -196,15 +203,16 @@ def test_a_radius_in_single_precision_has_a_sensitivity_that_covers_it():
         n, radius = int(rng.integers(1, 1000)), np.float32(10.0 ** rng.uniform(-3, 3))
         exact = 2 * Fraction(float(radius)) / n
         assert Fraction(float(frechet_sensitivity(n, radius))) >= exact
-        assert Fraction(float(FrechetMean(np.ones((n, 1, 1)), None, radius).sensitivity)) >= exact
+        query = FrechetMean(np.ones((n, 1, 1)), Ball(radius, np.eye(1)))
+        assert Fraction(float(query.sensitivity)) >= exact
 
 
 def test_a_sensitivity_in_single_precision_has_a_mu_that_covers_it():
     rng = np.random.default_rng(0)
     for _ in range(500):
         sensitivity = np.float32(10.0 ** rng.uniform(-3, 3))
-        for calibrated in ("analytic", "classical"):
-            mechanism = TangentGaussian(sensitivity, 0.5, 1e-6, calibrated)
+        for kind in (TangentGaussian, ClassicalGaussian):
+            mechanism = kind(sensitivity, 0.5, 1e-6)
             exact = Fraction(float(sensitivity)) / Fraction(mechanism.sigma)
             assert Fraction(mechanism.mu) >= exact
 
@@ -215,10 +223,10 @@ MATRICES = {
     "logm": (logm, "X"), "expm": (expm, "S"), "vecd": (vecd, "S"), "is_spd": (is_spd, "X"),
     "mean_logeuclid": (mean_logeuclid, "X"), "powm": (lambda A: powm(A, 0.5), "X"),
     "odot": (lambda A: odot(2, A), "X"),
-    "fit": (lambda A: PrivateFrechetMean(1.0, 1e-5, 1.0).fit(A, rng=0).mean_, "X"),
-    "query": (lambda A: FrechetMean(A, None, 1.0).step, "X"),
-    "center": (lambda A: PrivateFrechetMean(1.0, 1e-5, 1.0, center=A[0]).fit(X, rng=0).mean_,
-               "center"),
+    "fit": (lambda A: PrivateFrechetMean(1.0, 1e-5, BALL).fit(A, rng=0).mean_, "X"),
+    "query": (lambda A: FrechetMean(A, BALL).step, "X"),
+    "center": (lambda A: fit(ball=Ball(1.0, A[0])), "center"),
+    "center of a space": (lambda A: Ball(1.0, A[0], Euclidean(2)).center, "center"),
     "release": (lambda A: TangentGaussian(1.0, 0.5, 1e-5).release(A, 0), "M"),
     "perturb": (lambda A: TangentGaussian(1.0, 0.5, 1e-5).perturb(A, 0), "y"),
     "invvecd": (lambda A: invvecd(A[..., 0, 1:]), "y"),
@@ -325,9 +333,9 @@ def test_the_type_of_one_record_does_not_decide_whether_another_is_sound():
     """Else a single record of another type could move all of them in or out of the mean."""
     V = np.linalg.qr(np.random.default_rng(0).standard_normal((50, 3, 3)))[0].astype(np.float32)
     narrow = (V * np.array([9, 4, 2], np.float32)) @ V.swapaxes(1, 2)  # symmetric to its rounding
-    narrow[7] = np.diag([1e-9, 1, 1]).astype(np.float32)
+    narrow[7], ball = np.diag([1e-9, 1, 1]).astype(np.float32), Ball(9.0, np.eye(3))
     assert not np.array_equal(narrow, narrow.swapaxes(1, 2))
-    expected = FrechetMean(narrow, None, 9.0, on_invalid="center")._bare_steps()
+    expected = FrechetMean(narrow, ball, "center").bare_steps()
     assert np.linalg.norm(expected, axis=1).min() > 1
     for other in (np.full((3, 3), np.nan), np.eye(3, dtype=int), np.eye(3, dtype=np.longdouble),
                   np.eye(3).tolist(), np.full((3, 3), None), np.full((3, 3), "x"),
@@ -337,7 +345,7 @@ def test_the_type_of_one_record_does_not_decide_whether_another_is_sound():
         if np.asarray(other).dtype.kind in "iufO":  # np.array makes one type of all
             ways.append(np.array(listed))
         for X in ways:
-            steps = FrechetMean(X, None, 9.0, on_invalid="center")._bare_steps()
+            steps = FrechetMean(X, ball, "center").bare_steps()
             assert steps[1:].tobytes() == expected[1:].tobytes()
 
 
@@ -347,7 +355,7 @@ def test_the_type_of_one_record_does_not_decide_whether_another_is_sound():
     lambda rng: laplace_steps(LogEuclidean(2), 0.5, 3, rng),
     lambda rng: ball_steps(LogEuclidean(2), 0.5, 3, rng),
     lambda rng: TangentGaussian(1.0, 0.5, 1e-5).perturb(np.zeros(2), rng),
-    lambda rng: PrivateFrechetMean(1.0, 1e-5, 1.0).fit(X, rng=rng),
+    lambda rng: PrivateFrechetMean(1.0, 1e-5, BALL).fit(X, rng=rng),
 ], ids=["random_spd", "sample_laplace", "metropolis", "laplace_steps", "ball_steps", "perturb",
         "fit"])
 def test_a_generator_that_is_none_is_refused_by_name(draw):
@@ -381,7 +389,7 @@ def test_rank_deficient_records_are_refused_all_of_them(dtype):
         with pytest.raises(ValueError, match="is not positive definite: .* shrinkage estimate"):
             logm(C[i])
     with pytest.raises(ValueError, match=r"X\[0\] is not positive definite: .* shrinkage"):
-        PrivateFrechetMean(1.0, 1e-5, 1.0).fit(C)
+        PrivateFrechetMean(1.0, 1e-5, Ball(1.0, np.eye(16))).fit(C)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -434,12 +442,12 @@ def test_huge_records_warn_of_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not is_spd(huge)
-        FrechetMean(huge[None], None, 1.0, on_invalid="center").step  # noqa: B018
+        FrechetMean(huge[None], BALL, "center").step  # noqa: B018
         if np.isfinite(beyond).all():
-            FrechetMean(beyond, None, 1.0, on_invalid="center").step  # noqa: B018
+            FrechetMean(beyond, BALL, "center").step  # noqa: B018
 
 
-# powers, and a ball from bounds
+# powers
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
 @pytest.mark.parametrize("a", [-2, -0.5, 1 / 3, 0.5, 1, 3])
@@ -463,40 +471,6 @@ def test_a_power_takes_one_decomposition(monkeypatch):
 def test_a_power_that_is_no_finite_number_is_refused(a):
     with pytest.raises(ValueError, match="^a is .*; accepted are finite numbers"):
         powm(np.eye(2), a)
-
-
-BOUNDS = [(1.0, 1.0), (0.01, 100.0), (1e-6, 14.0), (5e-324, 1.7e308), (1e-310, 1e-300), (3e5, 7e5)]
-
-
-@pytest.mark.parametrize("k", [1, 2, 9])
-@pytest.mark.parametrize("low, high", BOUNDS)
-def test_the_ball_from_bounds_holds_all_eigenvalues_between_and_is_no_larger(low, high, k):
-    center, radius = ball_from_bounds(low, high, k)
-    assert np.array_equal(center, center[0, 0] * np.eye(k)) and type(radius) is float
-    with mpmath.workdps(60):
-        middle = mpmath.log(mpmath.mpf(float(center[0, 0])))
-        ends = [mpmath.log(mpmath.mpf(end)) for end in (low, high)]
-        needed = mpmath.sqrt(k) * max(abs(end - middle) for end in ends)
-        unit = mpmath.mpf(2) ** -53 * (1 + sum(map(abs, ends)))
-        assert needed <= radius <= mpmath.sqrt(k) * ((ends[1] - ends[0]) / 2 + 40 * unit)
-
-
-@pytest.mark.parametrize("low, high, message", [
-    (2.0, 1.0, "^high is 1.0; accepted are finite numbers from low = 2.0 on"),
-    (1.0, math.inf, "^high is inf; accepted"), (0, 1.0, "^low is 0; accepted are finite numbers"),
-])
-def test_bounds_that_hold_nothing_are_refused(low, high, message):
-    with pytest.raises(ValueError, match=message):
-        ball_from_bounds(low, high, 2)
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("eta", [1e-300, 1e-6, 0.5, 1e16])
-def test_the_ball_of_the_descriptors_is_that_from_their_bounds(channels, eta):
-    a = feature_bounds(channels)
-    expected = ball_from_bounds(eta, a @ a / 4 + eta, len(a))
-    found = descriptor_ball(channels, eta)
-    assert np.array_equal(found[0], expected[0]) and found[1] == expected[1]
 
 
 def test_masked_images_are_refused():
