@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from conftest import mostly_slow
 
-from spdlib import descriptors
-from spdlib.spaces.ball import clip_to_ball
+from spdlib import Ball, descriptors
 from spdlib.descriptors import covariance_descriptors, descriptor_ball, feature_bounds, features
 from spdlib.estimators import PrivateFrechetMean
+from spdlib.spaces.ball import clip_to_ball
 from spdlib.spd import logm, vecd
 
 # The kernels as Lemma A.6 prints them, with the integer in front of each that divides it.
@@ -138,12 +138,12 @@ def test_descriptor_is_symmetric_positive_definite_with_eigenvalues_above_eta(im
 def test_descriptors_lie_in_the_ball(images):
     for eta in (1e-9, 1e-6, 0.5, 30.0):
         R = covariance_descriptors(images, eta)
-        center, radius = descriptor_ball(R.shape[-1] - 8, eta)
+        ball = descriptor_ball(R.shape[-1] - 8, eta)
         eigenvalues = np.linalg.eigvalsh(R)
         # The centre is a multiple of I, and rounding weighs most in the smallest eigenvalue.
-        distances = np.linalg.norm(np.log(eigenvalues / center[0, 0]), axis=1)
+        distances = np.linalg.norm(np.log(eigenvalues / ball.center[0, 0]), axis=1)
         relative = rounding(images, R) / eigenvalues[:, 0]
-        assert (distances <= radius + np.sqrt(R.shape[-1]) * relative).all(), eta
+        assert (distances <= ball.radius + np.sqrt(R.shape[-1]) * relative).all(), eta
 
 
 @pytest.mark.parametrize("images", SAMPLES)
@@ -281,7 +281,8 @@ def test_ball_holds_all_eigenvalues_from_eta_to_L_and_is_no_larger_than_it_must(
     with mpmath.workdps(400):
         L0 = (k + mpmath.pi**2 / 4) / 4
         for eta in ETAS + list(np.exp(np.random.default_rng(12).uniform(-700, 700, 300))):
-            center, radius = descriptor_ball(channels, eta)
+            ball = descriptor_ball(channels, eta)
+            center, radius = ball.center, ball.radius
             low, middle = (mpmath.log(mpmath.mpf(float(x))) for x in (eta, center[0, 0]))
             high = mpmath.log(L0 + mpmath.mpf(float(eta)))
             unit = mpmath.mpf(2) ** -53 * (1 + abs(low) + abs(high))
@@ -294,31 +295,38 @@ def test_ball_holds_all_eigenvalues_from_eta_to_L_and_is_no_larger_than_it_must(
 @pytest.mark.parametrize("eta", [1e-6, 0.5, 30.0])
 def test_radius_is_attained_by_an_image_of_one_pixel(channels, eta):
     R = covariance_descriptors(np.full((1, 1, 1, channels), 77, np.uint8), eta)[0]
-    center, radius = descriptor_ball(channels, eta)
+    ball = descriptor_ball(channels, eta)
     np.testing.assert_array_equal(R, eta * np.eye(channels + 8))
-    distance = np.linalg.norm(np.log(np.diag(R) / np.diag(center)))
-    assert distance * (1 - 1e-12) <= radius <= distance * (1 + 1e-12)
+    distance = np.linalg.norm(np.log(np.diag(R) / np.diag(ball.center)))
+    assert distance * (1 - 1e-12) <= ball.radius <= distance * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("eta", [1e-300, 1e-6, 0.5, 1e16])
+def test_the_ball_of_the_descriptors_is_that_from_their_bounds(channels, eta):
+    a = feature_bounds(channels)
+    assert descriptor_ball(channels, eta) == Ball.from_bounds(eta, a @ a / 4 + eta, len(a))
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("eta", ETAS)
 def test_ball_is_accepted_by_the_private_mean(channels, eta):
-    center, radius = descriptor_ball(channels, eta)
-    X = np.stack([eta * np.eye(channels + 8), center])
-    private = PrivateFrechetMean(1.0, 1e-6, radius=radius, center=center).fit(X)
-    origin = vecd(logm(center))
+    ball = descriptor_ball(channels, eta)
+    X = np.stack([eta * np.eye(channels + 8), ball.center])
+    private = PrivateFrechetMean(1.0, 1e-6, ball).fit(X)
+    origin = vecd(logm(ball.center))
     rounding_of_the_sum = 2**-52 * np.linalg.norm(private.log_mean_)
     distance = np.linalg.norm(private.log_mean_ - origin)
-    assert distance <= radius * (1 + 1e-12) + rounding_of_the_sum
+    assert distance <= ball.radius * (1 + 1e-12) + rounding_of_the_sum
     logm(private.mean_)  # does not raise
 
 
 @pytest.mark.parametrize("images", SAMPLES)
 def test_private_mean_clips_no_descriptor(images):
     R = covariance_descriptors(images, 1e-6)
-    center, radius = descriptor_ball(R.shape[-1] - 8, 1e-6)
-    x, origin = vecd(logm(R)), vecd(logm(center))
-    np.testing.assert_allclose(origin + clip_to_ball(x - origin, radius), x, rtol=0, atol=1e-6)
+    ball = descriptor_ball(R.shape[-1] - 8, 1e-6)
+    x, origin = vecd(logm(R)), vecd(logm(ball.center))
+    np.testing.assert_allclose(origin + clip_to_ball(x - origin, ball.radius), x, rtol=0, atol=1e-6)
 
 
 def bad_image(value):
