@@ -55,6 +55,7 @@ class Ball:
         if center.shape != space.shape:
             raise ValueError(f"center has shape {center.shape}; accepted is {space.shape}, that of "
                              f"points of {space!r}")
+        center = space.evened(np.array(center, space.numbers))
         if not space.flat:
             center = space.points(center, "center")
         else:
