@@ -8,30 +8,32 @@ import pickle
 
 import numpy as np
 import pytest
-from test_densities import CURVATURES, highest, hostile, too_low
+from tables import BALLS, POLE, steps_within
+from test_densities import CURVATURES, highest, hostile, too_low, widest
 
-from spdlib import curve_densities
-from spdlib.mechanisms import CurveKNormGradient, TruncatedCurveLoss
+from spdlib.mechanisms import CurveKNormGradient, TruncatedCurveLoss, curves
 from spdlib.queries import CurveQuery
 from spdlib.samplers import ball_steps
-from spdlib.spaces import AffineInvariant, KendallPlanar, LogEuclidean, Sphere
+from spdlib.spaces import AffineInvariant, Ball, KendallPlanar, LogEuclidean, Sphere
 
-POLE = np.array([0.0, 0.0, 1.0])
-TRIANGLE = KendallPlanar(3).points(np.array([1, 1j, -1 - 1j]))
-SQUARE = KendallPlanar(4).points(np.array([1, 1j, -1, -1j]))
 MECHANISMS = TruncatedCurveLoss, CurveKNormGradient
 both = pytest.mark.parametrize("mechanism", MECHANISMS)
 
 
-def in_ball(m, dim, radius, rng):
+def evenly(m, dim, radius, rng):
+    """Vectors spread by their volume in a ball of R^dim, shape (m, dim)."""
     z = rng.standard_normal((m, dim))
     length = radius * rng.random((m, 1)) ** (1 / dim)
     return length * z / np.linalg.norm(z, axis=1, keepdims=True)
 
 
 def in_domain(query, m, rng):
-    return np.concatenate([in_ball(m, query.dim, query.radius, rng),
-                           in_ball(m, query.dim, query.speed, rng)], axis=1)
+    return np.concatenate([evenly(m, query.dim, query.radius, rng),
+                           evenly(m, query.dim, query.speed, rng)], axis=1)
+
+
+def polar(radius):
+    return Ball(radius, POLE, Sphere(2))
 
 
 def on_sphere(n, seed=0, noise=0.05, radius=0.4, speed=0.8):
@@ -40,20 +42,20 @@ def on_sphere(n, seed=0, noise=0.05, radius=0.4, speed=0.8):
     x = rng.random(n)
     points = space.exp(POLE, (x[:, None] - 0.5) * np.array([0.5, 0.0]))
     Y = space.exp(points, noise * rng.standard_normal((n, 2)))
-    return CurveQuery(x, Y, POLE, radius, speed, space)
+    return CurveQuery(x, Y, polar(radius), speed)
 
 
 def on_line(n, seed=0):
     rng = np.random.default_rng(seed)
     x = 2 * rng.random(n) + 1
     Y = np.exp(0.3 * (x - 2) + 0.1 * rng.standard_normal(n))[:, None, None]
-    return CurveQuery(x, Y, np.eye(1), 0.5, 1.0, AffineInvariant(1), (1, 3))
+    return CurveQuery(x, Y, Ball(0.5, np.eye(1), AffineInvariant(1)), 1.0, (1, 3))
 
 
 def scores(query, made, u):
     """The exponents, by the public maps of the space and derivatives by differences."""
     space, t = query.space, query.times
-    records = space.exp(query.center, query.steps)
+    records = space.exp(query.domain.center, query.steps)
     p, v = query.curve(u)
     among = (slice(None), None)
     if isinstance(made, TruncatedCurveLoss):
@@ -80,33 +82,32 @@ def scores(query, made, u):
     return np.linalg.norm(vectors.mean(axis=1), axis=1) / made.scale
 
 
-SPACES = [
-    (Sphere(2), POLE, math.pi), (Sphere(2, 0.25), np.array([0.6, 0.0, 0.8]), 2 * math.pi),
-    (Sphere(1, 4.0), np.eye(2)[0], math.pi / 2), (KendallPlanar(3), TRIANGLE, math.pi / 2),
-    (AffineInvariant(1), np.eye(1), 3.0), (LogEuclidean(1), np.eye(1), 3.0),
-    (AffineInvariant(2), np.eye(2), 4.0), (KendallPlanar(4), SQUARE, math.pi / 2),
-]
-every_space = pytest.mark.parametrize("space, center, widest", [
-    pytest.param(*row, id=repr(row[0]), marks=[pytest.mark.slow] if row[0].dim > 2 else [])
-    for row in SPACES])
+WIDEST = {name: widest(ball) for name, ball in BALLS.items() if name in (
+    "sphere 2", "circle", "triangles", "affine-invariant 1", "log-Euclidean 1",
+    "affine-invariant 2", "quadrilaterals")}
+WIDEST["large sphere 2"] = widest(Ball(1.0, [0.6, 0.0, 0.8], Sphere(2, 0.25)))
+every_space = pytest.mark.parametrize("wide", [
+    pytest.param(ball, id=name, marks=[pytest.mark.slow] if ball.space.dim > 2 else [])
+    for name, ball in WIDEST.items()])
 
 
-def some_query(space, center, widest, rng, n=6):
-    """Records here and there, in a domain that is admitted with a clip of a tenth of `widest`."""
-    radius, speed = widest * rng.uniform(0.05, [0.2, 0.35])
-    steps = in_ball(n, space.dim, widest * rng.choice([0.05, 0.3, 0.95]), rng)
+def some_query(wide, rng, n=6):
+    """Records here and there, in a domain that is admitted with a clip of a tenth of the widest."""
+    radius, speed = wide.radius * rng.uniform(0.05, [0.2, 0.35])
+    farthest = wide.radius * rng.choice([0.05, 0.3, 0.95])
+    steps = steps_within(farthest, n, wide.space.dim, rng)
     if rng.random() < 0.3:
         steps[:] = steps[:1]
-    return CurveQuery(rng.uniform(-0.2, 1.2, n), space.exp(center, steps), center, radius, speed,
-                      space)
+    Y = wide.space.exp(wide.center, steps)
+    return CurveQuery(rng.uniform(-0.2, 1.2, n), Y, wide.of_radius(radius), speed)
 
 
 @both
 @every_space
-def test_the_density_is_that_of_the_definition_in_every_space(space, center, widest, mechanism):
-    rng = np.random.default_rng(1)
-    query = CurveQuery(rng.random(6), space.exp(center, in_ball(6, space.dim, 0.3 * widest, rng)),
-                       center, 0.1 * widest, 0.2 * widest, space)
+def test_the_density_is_that_of_the_definition_in_every_space(wide, mechanism):
+    rng, space, widest = np.random.default_rng(1), wide.space, wide.radius
+    Y = space.exp(wide.center, steps_within(0.3 * widest, 6, space.dim, rng))
+    query = CurveQuery(rng.random(6), Y, wide.of_radius(0.1 * widest), 0.2 * widest)
     made = mechanism.of(query, 3.0, clip=0.3 * widest if space.flat else 0.2 * widest)
     u = in_domain(query, 30, rng)
     expected = space.log_volume(u[:, :query.dim]) - scores(query, made, u)
@@ -114,14 +115,14 @@ def test_the_density_is_that_of_the_definition_in_every_space(space, center, wid
 
 
 @every_space
-def test_the_short_formulas_of_two_dimensions_are_those_of_any(space, center, widest, monkeypatch):
+def test_the_short_formulas_of_two_dimensions_are_those_of_any(wide, monkeypatch):
     rng = np.random.default_rng(2)
-    query = some_query(space, center, widest, rng)
-    made = CurveKNormGradient.of(query, 1.0, clip=0.1 * widest)
+    query = some_query(wide, rng)
+    made = CurveKNormGradient.of(query, 1.0, clip=0.1 * wide.radius)
     u = in_domain(query, 20, rng)
-    if space.dim == 2:
+    if wide.space.dim == 2:
         short = made.log_density(query, u)
-        monkeypatch.setattr(curve_densities, "_on_sphere", lambda *_: generic(query, u, made))
+        monkeypatch.setattr(curves, "_on_sphere", lambda *_: generic(query, u, made))
         np.testing.assert_allclose(made.log_density(query, u), short, atol=1e-9)
 
 
@@ -134,25 +135,25 @@ def generic(query, u, made):
             return getattr(query.space, name)
 
     class Query:
-        space, dim, center, times = Wider(), query.dim, query.center, query.times
+        space, dim, domain, times = Wider(), query.dim, query.domain, query.times
 
     far = query.radius + query.speed / 2 + made.clip
-    return curve_densities._residuals(Query, u, curve_densities.project_to_ball(query.steps, far))
+    return curves._residuals(Query, u, curves.project_to_ball(query.steps, far))
 
 
 @both
 @every_space
-def test_no_point_of_a_box_is_likelier_than_its_ceiling(space, center, widest, mechanism):
+def test_no_point_of_a_box_is_likelier_than_its_ceiling(wide, mechanism):
     rng = np.random.default_rng(3)
     for _ in range(10):
-        query = some_query(space, center, widest, rng)
-        made = mechanism.of(query, 5.0, clip=widest * rng.choice([0.003, 0.03, 0.1]))
+        query = some_query(wide, rng)
+        made = mechanism.of(query, 5.0, clip=wide.radius * rng.choice([0.003, 0.03, 0.1]))
         u = in_domain(query, 30, rng)
         reach = 10 ** rng.uniform(-4, 0.3, (30, 2)) * [query.radius, query.speed]
         reach[::5, 0], reach[2::5, 1] = 0, 0  # boxes in which one of the two stands still
         ceiling = made.log_density(query, u, reach)
         for share in (1.0, 1.0, 0.3):
-            step = [in_ball(30, query.dim, 1, rng) for _ in range(2)]
+            step = [evenly(30, query.dim, 1, rng) for _ in range(2)]
             step = [s / np.linalg.norm(s, axis=1, keepdims=True) ** share for s in step]
             near = u + np.concatenate([step[0] * reach[:, :1], step[1] * reach[:, 1:]], axis=1)
             a, w = np.linalg.norm(near.reshape(30, 2, -1), axis=2).T
@@ -162,10 +163,10 @@ def test_no_point_of_a_box_is_likelier_than_its_ceiling(space, center, widest, m
 
 @both
 @every_space
-def test_ceilings_close_upon_the_density(space, center, widest, mechanism):
+def test_ceilings_close_upon_the_density(wide, mechanism):
     rng = np.random.default_rng(4)
-    query = some_query(space, center, widest, rng)
-    made = mechanism.of(query, 5.0, clip=0.1 * widest)
+    query = some_query(wide, rng)
+    made = mechanism.of(query, 5.0, clip=0.1 * wide.radius)
     u = in_domain(query, 50, rng)
     loose = made.log_density(query, u, np.full((50, 2), 1e-7)) - made.log_density(query, u)
     assert -1e-9 < loose.min() and loose.max() < 1e-4
@@ -185,7 +186,7 @@ def test_exact_draws_have_the_law_and_a_scale_off_by_5_percent_is_seen(name, mec
     made, rng = mechanism.of(query, epsilon, clip=clip), np.random.default_rng(6)
     draws = made.answer(query, rng, m)
     u = np.concatenate([ball_steps(query.space, query.radius, many, rng),
-                        in_ball(many, query.dim, query.speed, rng)], axis=1)
+                        evenly(many, query.dim, query.speed, rng)], axis=1)
 
     def seen(u):
         level = query.space.log_volume(u[:, :query.dim]) - made.log_density(query, u)
@@ -219,17 +220,16 @@ def test_what_is_drawn_lies_in_the_domain_and_a_seed_repeats_it():
 
 @both
 @every_space
-def test_one_record_moves_the_log_density_by_no_more_than_half_the_promise(space, center, widest,
-                                                                           mechanism):
+def test_one_record_moves_the_log_density_by_no_more_than_half_the_promise(wide, mechanism):
     """By any record for any other, at random geodesics and at those through both records."""
-    rng, epsilon = np.random.default_rng(7), 1.0
+    rng, epsilon, space, widest = np.random.default_rng(7), 1.0, wide.space, wide.radius
     for n in (1, 2, 5):
         for far in (0.1, 0.95):
-            steps = in_ball(n + 1, space.dim, far * widest, rng)
+            steps = steps_within(far * widest, n + 1, space.dim, rng)
             if n == 2:  # opposite one another as seen from the centre
                 steps[n] = -steps[0]
-            x, Y = rng.random(n + 1), space.exp(center, steps)
-            one, other = (CurveQuery(x[i], Y[i], center, 0.15 * widest, 0.3 * widest, space)
+            x, Y = rng.random(n + 1), space.exp(wide.center, steps)
+            one, other = (CurveQuery(x[i], Y[i], wide.of_radius(0.15 * widest), 0.3 * widest)
                           for i in (np.r_[:n], np.r_[1:n + 1]))
             u = in_domain(one, 400, rng)
             u[:200, space.dim:] *= 1e-3
@@ -243,7 +243,7 @@ def test_one_record_can_move_the_truncated_loss_by_all_that_is_promised():
     """And a gradient by nearly so: from a residual across to one on the other side."""
     space = Sphere(2)
     here, there = (space.exp(POLE, [[s * 0.3, 0.0]]) for s in (1, -1))
-    one, other = (CurveQuery([0.5], Y, POLE, 0.4, 0.5, space) for Y in (here, there))
+    one, other = (CurveQuery([0.5], Y, polar(0.4), 0.5) for Y in (here, there))
     u = np.array([[0.3, 0, 0, 0], [-0.3, 0, 0, 0], [0.0, 0, 0, 0]])
     for mechanism in MECHANISMS:
         made = mechanism.of(one, 1.0, clip=0.1)
@@ -260,7 +260,7 @@ def far_data(name, n, rng):
         "2 rad": np.tile([2.0, 0.0], (n, 1)),
         "edge": np.tile([0.9, 0.0], (n, 1)),
         "half and half": np.where(rng.random((n, 1)) < 0.5, 1, -1) * [0.9, 0.0],
-        "anywhere": in_ball(n, 2, 1.1, rng),
+        "anywhere": steps_within(1.1, n, 2, rng),
         "in one point": np.zeros((n, 2)),
     }[name]
 
@@ -273,7 +273,7 @@ def test_draws_end_on_any_data(name, n):
     rng = np.random.default_rng(8)
     space, x = Sphere(2), np.random.default_rng(9).random(n)
     Y = space.exp(POLE, far_data(name, n, rng))
-    query = CurveQuery(x, Y, POLE, 0.5, 1.0, space)
+    query = CurveQuery(x, Y, polar(0.5), 1.0)
     for mechanism in MECHANISMS:
         assert np.isfinite(mechanism.of(query, 1.0, clip=0.1).answer(query, rng)).all()
 
@@ -282,21 +282,21 @@ def test_draws_end_on_any_data(name, n):
 def test_records_out_of_reach_may_as_well_stand_nearer():
     """The truncated loss does not change where they are moved in; it is 1 in the whole domain."""
     space, rng = Sphere(2), np.random.default_rng(10)
-    Y = space.exp(POLE, in_ball(40, 2, 3.1, rng))
-    query = CurveQuery(rng.random(40), Y, POLE, 0.4, 0.6, space)
+    Y = space.exp(POLE, steps_within(3.1, 40, 2, rng))
+    query = CurveQuery(rng.random(40), Y, polar(0.4), 0.6)
     made = TruncatedCurveLoss.of(query, 1.0, clip=0.2)
     u = in_domain(query, 500, rng)
     expected = space.log_volume(u[:, :2]) - scores(query, made, u)
     np.testing.assert_allclose(made.log_density(query, u), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("center, radius, speed, clip", [
-    (POLE, 0.5, 1.0, 3.1), (POLE, 0.5, 30.0, 1.0), (POLE, 1.5, 0.1, 0.01), (POLE, 0.5, 1.0, 0.9),
+@pytest.mark.parametrize("radius, speed, clip", [
+    (0.5, 1.0, 3.1), (0.5, 30.0, 1.0), (1.5, 0.1, 0.01), (0.5, 1.0, 0.9),
 ])
 @both
 def test_a_domain_that_reaches_cut_points_is_refused_before_anything_is_drawn(
-        center, radius, speed, clip, mechanism):
-    query = CurveQuery([0.5], np.full((1, 3), np.nan), center, radius, speed, Sphere(2))
+        radius, speed, clip, mechanism):
+    query = CurveQuery([0.5], np.full((1, 3), np.nan), polar(radius), speed)
     with pytest.raises(ValueError, match=r"2 radius \+ speed \+ clip is .*; accepted are numbers"):
         mechanism.of(query, 1.0, clip=clip)
 
@@ -304,22 +304,22 @@ def test_a_domain_that_reaches_cut_points_is_refused_before_anything_is_drawn(
 @both
 def test_what_the_exact_sampler_cannot_reach_is_refused_and_chains_may_answer(mechanism):
     space, rng = AffineInvariant(2), np.random.default_rng(0)
-    Y = space.exp(np.eye(2), in_ball(40, 3, 0.2, rng))
-    query = CurveQuery(rng.random(40), Y, None, 0.5, 1.0, space)
+    Y = space.exp(np.eye(2), steps_within(0.2, 40, 3, rng))
+    query = CurveQuery(rng.random(40), Y, Ball(0.5, np.eye(2), space), 1.0)
     state = rng.bit_generator.state
     made = mechanism.of(query, 1.0, clip=0.2)
-    assert not made.is_exact(query)
+    assert not made.is_proved(query)
     with pytest.raises(ValueError, match="dimension 6; accepted are those up to 4"):
         made.answer(query, rng)
     assert rng.bit_generator.state == state
-    assert mechanism.of(on_sphere(40), 1.0, clip=0.2).is_exact(on_sphere(40))
+    assert mechanism.of(on_sphere(40), 1.0, clip=0.2).is_proved(on_sphere(40))
 
 
 @pytest.mark.slow
 def test_chains_answer_in_higher_dimensions():
     space, rng = LogEuclidean(2), np.random.default_rng(0)
-    Y = space.exp(np.eye(2), in_ball(40, 3, 0.2, rng))
-    query = CurveQuery(rng.random(40), Y, None, 0.5, 1.0, space)
+    Y = space.exp(np.eye(2), steps_within(0.2, 40, 3, rng))
+    query = CurveQuery(rng.random(40), Y, Ball(0.5, np.eye(2), space), 1.0)
     for mechanism in MECHANISMS:
         made = mechanism.of(query, 1.0, clip=0.2, approximate=True)
         draws = made.answer(query, 1, 3)
@@ -329,11 +329,11 @@ def test_chains_answer_in_higher_dimensions():
 
 def test_few_records_are_drawn_from_the_uniform_law_in_any_dimension():
     space, rng = AffineInvariant(3), np.random.default_rng(0)
-    query = CurveQuery(rng.random(8), space.exp(np.eye(3), in_ball(8, 6, 0.2, rng)), None, 0.3, 0.5,
-                       space)
+    Y = space.exp(np.eye(3), steps_within(0.2, 8, 6, rng))
+    query = CurveQuery(rng.random(8), Y, Ball(0.3, np.eye(3), space), 0.5)
     for mechanism in MECHANISMS:
         made = mechanism.of(query, 1.0, clip=0.2)
-        assert made.is_exact(query)
+        assert made.is_proved(query)
         assert made.answer(query, 0, 5).shape == (5, 12)
 
 
@@ -350,14 +350,14 @@ def test_a_mechanism_keeps_public_numbers_only(mechanism):
 
 def test_times_are_measured_from_the_middle_and_clipped_to_the_range():
     Y = np.ones((5, 1, 1))
-    query = CurveQuery([-9, 2, 3, 4, 1e300], Y, None, 1.0, 1.0, LogEuclidean(1), (2, 4))
+    query = CurveQuery([-9, 2, 3, 4, 1e300], Y, Ball(1.0, np.eye(1)), 1.0, (2, 4))
     np.testing.assert_array_equal(query.times, [-0.5, -0.5, 0, 0.5, 0.5])
     assert (query.n, query.dim) == (5, 1)
 
 
 def test_a_curve_is_a_point_and_a_velocity_carried_to_it():
     center, rng = np.array([0.6, 0.0, 0.8]), np.random.default_rng(0)
-    query = CurveQuery([0.5], center[None], center, 0.4, 0.8, Sphere(2))
+    query = CurveQuery([0.5], center[None], Ball(0.4, center, Sphere(2)), 0.8)
     u = in_domain(query, 7, rng)
     p, v = query.curve(u)
     back = query.space.transport(p, query.space.log(p, center), v)
@@ -366,17 +366,17 @@ def test_a_curve_is_a_point_and_a_velocity_carried_to_it():
 
 
 @pytest.mark.parametrize("change, message", [
-    ({"radius": 0.0}, "radius is 0.0; accepted are numbers from"),
+    ({"domain": Ball(1e-200, POLE, Sphere(2))}, "radius is 1e-200; accepted are numbers from"),
+    ({"domain": 0.5}, "domain is 0.5; accepted is a Ball"),
     ({"speed": math.inf}, "speed is inf; accepted are numbers from"),
     ({"x_range": (1, 1)}, r"x_range is \(1, 1\); accepted are two finite numbers"),
     ({"x_range": (0, math.nan)}, r"x_range\[1\] is nan; accepted are numbers"),
     ({"x": [0.5, 0.5]}, "x and Y have shapes"),
     ({"Y": np.ones((1, 2))}, "x and Y have shapes"),
-    ({"center": None}, "center is None; accepted is a point of"),
+    ({"domain": None}, "domain is None; accepted is a Ball"),
 ])
 def test_queries_that_are_none_are_refused(change, message):
-    given = {"x": [0.5], "Y": POLE[None], "center": POLE, "radius": 0.5, "speed": 1.0,
-             "space": Sphere(2)} | change
+    given = {"x": [0.5], "Y": POLE[None], "domain": polar(0.5), "speed": 1.0} | change
     with pytest.raises(ValueError, match=message):
         CurveQuery(**given)
 
@@ -387,7 +387,7 @@ def test_bad_records_are_refused_before_anything_is_drawn(mechanism):
     state = rng.bit_generator.state
     for x, Y, message in (([math.nan], POLE[None], "x.0. is nan"),
                           ([0.5], 2 * POLE[None], "Y.0. has length 2")):
-        query = CurveQuery(x, Y, POLE, 0.4, 0.5, Sphere(2))
+        query = CurveQuery(x, Y, polar(0.4), 0.5)
         with pytest.raises(ValueError, match=message):
             mechanism.of(query, 1.0, clip=0.1).answer(query, rng)
     assert rng.bit_generator.state == state
@@ -419,7 +419,7 @@ def test_of_many_records_the_release_is_near_the_truth():
 
 def test_what_becomes_of_the_records_later_changes_no_query():
     x, Y = np.linspace(0, 1, 3), np.tile(POLE, (3, 1))
-    query = CurveQuery(x, Y, POLE, 0.5, 1.0, Sphere(2))
+    query = CurveQuery(x, Y, polar(0.5), 1.0)
     x[:], Y[:] = 0.5, np.roll(POLE, 1)
     assert np.array_equal(query.times, [-0.5, 0, 0.5]) and not query.steps.any()
 
@@ -454,7 +454,7 @@ def test_a_climb_finds_no_geodesic_of_a_box_above_its_ceiling(where, trials, mec
         steps = hostile(space.dim, 0.99 * widest, clip, rng)
         x = rng.choice([0, 0.5, 1], len(steps)) if rng.random() < 0.5 else rng.random(len(steps))
         x = np.full(len(x), rng.choice([0.0, 0.5, 1])) if rng.random() < 0.3 else x
-        query = CurveQuery(x, space.exp(center, steps), center, radius, speed, space)
+        query = CurveQuery(x, space.exp(center, steps), Ball(radius, center, space), speed)
         made = mechanism.of(query, 900.0, clip=clip)
         u = in_domain(query, 1, rng).reshape(2, -1) * rng.choice([0, 1], (2, 1))
         reach = np.array([radius, speed]) * rng.choice([0, 1e-3, 0.03, 0.3, 1], 2)
@@ -466,20 +466,20 @@ def scaled(function, *factors):
 
 
 PARTS = {
-    "_box": (curve_densities._CurveDensity, ["B", "Z", "speed"]),
-    "_factors": (curve_densities, ["growth", "bent"]),
+    "_box": (curves.CurveDensity, ["B", "Z", "speed"]),
+    "_factors": (curves, ["growth", "bent"]),
     "_changes": (CurveKNormGradient, ["d_p", "d_v", "rest"]),
-    "_acceleration": (curve_densities, ["E_bb", "E_bz", "E_zz"]),
+    "_acceleration": (curves, ["E_bb", "E_bz", "E_zz"]),
 }
 
 
 def lower(term, share, patch):
     """Make what is called `term` so large a share of what it is."""
     if term in ("low", "high"):
-        patch.setattr(curve_densities, "_hessian", too_low(term, share))
+        patch.setattr(curves, "hessian_bounds", too_low(term, share))
     elif term == "moved":
-        moved = curve_densities._moved
-        patch.setattr(curve_densities, "_moved", lambda *args: share * moved(*args))
+        moved = curves._moved
+        patch.setattr(curves, "_moved", lambda *args: share * moved(*args))
     else:
         (name, owner, parts), = [(name, owner, parts) for name, (owner, parts) in PARTS.items()
                                  if term in parts]
@@ -511,8 +511,8 @@ class Close:
         space, center, _, axes = CURVATURES[where]
         unit = 0.5 if "triangles" in where else 1.0
         axes = unit * axes
-        query = CurveQuery(self.t + 0.5, space.exp(center, self.steps @ axes), center,
-                           unit * self.radius, unit * self.speed, space)
+        query = CurveQuery(self.t + 0.5, space.exp(center, self.steps @ axes),
+                           Ball(unit * self.radius, center, space), unit * self.speed)
         made = self.mechanism.of(query, 1e3, clip=unit * self.clip)
         return query, made, self.u @ axes, unit * self.reach
 
@@ -666,10 +666,10 @@ def test_nothing_turns_by_more_than_its_bound_and_each_is_reached_to_a_share(nam
     drawn = rng.standard_normal((200, 2, space.dim))
     drawn /= np.linalg.norm(drawn, axis=-1, keepdims=True)
     x, y = np.concatenate([pairs, drawn]).swapaxes(0, 1)
-    none, far = 0 * x, curve_densities._moments(np.ones((1, 1)), np.array([t]))
+    none, far = 0 * x, curves._moments(np.ones((1, 1)), np.array([t]))
     one, zero, fast = np.ones(1), np.zeros(1), np.array([speed])
-    E = curve_densities._acceleration(space, far, fast)
-    by_p, by_v = (curve_densities._drift(space, far, *way, fast) for way in ((one, zero),
+    E = curves._acceleration(space, far, fast)
+    by_p, by_v = (curves._drift(space, far, *way, fast) for way in ((one, zero),
                                                                              (zero, one)))
     both_ways = [accelerations(space, p, v, x, sign * y, t) for sign in (1, -1)]
     seen = [(accelerations(space, p, v, x, none, t), E[0]),
@@ -690,7 +690,7 @@ def test_nothing_turns_by_more_than_its_bound_and_each_is_reached_to_a_share(nam
 def test_point_and_velocity_move_in_a_box_by_no_more_than_its_bounds(name, radius, of_p, of_v):
     """A velocity that is only carried turns, by the curvature of the triangle with the centre."""
     space, center, axes, speed, _ = TURNS[name]
-    query = CurveQuery([0.5], center[None], center, radius, speed, space)
+    query = CurveQuery([0.5], center[None], Ball(radius, center, space), speed)
     u, reach = np.concatenate([radius * axes[0], speed * axes[0]]), 1e-4
     turn = np.linspace(math.pi / 2, 3 * math.pi / 2, 41)[:, None]  # into the domain
     steps = reach * (np.cos(turn) * axes[0] + np.sin(turn) * axes[1])

@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 from conftest import mostly_slow
 from scipy.stats import gamma, kstest
+from tables import BALLS, POINT, POLE, steps_within
 
-from spdlib import densities
-from spdlib.densities import _hessian, _log_volume
-from spdlib.mechanisms import KNormGradient, TruncatedLoss
-from spdlib.mechanisms.densities import gradient_sensitivity
-from spdlib.samplers import sample_by_boxes, sample_by_chains
+from spdlib.mechanisms import KNormGradient, TruncatedLoss, densities
+from spdlib.mechanisms.densities import gradient_sensitivity, hessian_bounds, largest_volume
 from spdlib.queries import FrechetMean
-from spdlib.samplers import ball_steps, laplace_steps
+from spdlib.samplers import ball_steps, laplace_steps, sample_by_boxes, sample_by_chains
 from spdlib.spaces import (
     AffineInvariant,
+    Ball,
     Euclidean,
     KendallPlanar,
     LogEuclidean,
@@ -27,21 +26,25 @@ from spdlib.spaces import (
     TangentSpace,
 )
 
-POLE = np.array([0.0, 0.0, 1.0])
 TRIANGLE = KendallPlanar(3).points(np.array([1, 1j, -1 - 1j]))
 CUT = math.pi
 
 
-def query(space, center, steps, radius):
+def query(ball, steps):
     """What a mechanism asks of a Fréchet mean, made of steps that lie in the ball."""
-    points = space.exp(center, steps)
-    return SimpleNamespace(space=space, center=center, steps=steps, points=points, n=len(steps),
-                           radius=radius, step=space.mean(center, steps, 1e-12))
+    one, space = bare_query(ball, steps), ball.space
+    one.points, one.step = space.exp(ball.center, steps), space.mean(ball.center, steps, 1e-12)
+    return one
 
 
-def in_ball(n, dim, radius, rng):
-    z = rng.standard_normal((n, dim))
-    return radius * z / np.linalg.norm(z, axis=1, keepdims=True) * rng.random((n, 1))
+def bare_query(ball, steps):
+    """One that is not asked for its mean, which such records need not have."""
+    return SimpleNamespace(ball=ball, radius=ball.radius, space=ball.space, steps=steps,
+                           n=len(steps))
+
+
+def on_sphere(steps, radius):
+    return query(Ball(radius, POLE, Sphere(2)), steps)
 
 
 def sphere_grid(radius, rings=160, rays=160):
@@ -122,7 +125,7 @@ def test_the_sampler_has_the_law_of_the_density_and_a_scale_off_by_5_percent_is_
                                                                                      mechanism):
     space, center, radius, grid, residuals, n = CASES[name]
     rng = np.random.default_rng(7)
-    data = query(space, center, in_ball(n, space.dim, radius, rng), radius)
+    data = query(Ball(radius, center, space), steps_within(radius, n, space.dim, rng))
     if mechanism == "truncated loss":
         made, width = TruncatedLoss.of(data, 8.0, clip=radius), radius
     else:
@@ -159,7 +162,7 @@ def test_the_direction_of_the_draws_is_right_too():
     """The mean of the draws on S², to the standard error, against the grid."""
     rng = np.random.default_rng(3)
     radius = math.pi / 3
-    data = query(Sphere(2), POLE, np.array([[0.9, 0.1], [0.8, -0.2], [-0.3, 0.6]]), radius)
+    data = on_sphere(np.array([[0.9, 0.1], [0.8, -0.2], [-0.3, 0.6]]), radius)
     for made in (KNormGradient.of(data, 9.0), TruncatedLoss.of(data, 6.0, clip=0.5)):
         flat, _, _ = sphere_grid(radius)
         density = np.exp(made.log_density(data, flat))
@@ -170,41 +173,44 @@ def test_the_direction_of_the_draws_is_right_too():
         assert np.abs(draws.mean(axis=0) - mean).max() < 5 * draws.std() / 200
 
 
-SPACES = [
-    (Sphere(2), POLE, math.pi), (Sphere(3, 0.25), np.eye(4)[3], 2 * math.pi),
-    (Sphere(1, 4.0), np.eye(2)[0], math.pi / 2), (AffineInvariant(2), np.eye(2), 3.0),
-    (AffineInvariant(3), np.eye(3), 2.0), (LogEuclidean(2), np.eye(2), 3.0),
-    (KendallPlanar(3), np.array([1, 1j, -1 - 1j]), math.pi / 2),
-    (KendallPlanar(4), np.array([1, 1j, -1, -1j]), math.pi / 2),
-]
+def widest(ball):
+    """The same as far as its chart reaches, or 3."""
+    reach = ball.space.injectivity_radius
+    return ball.of_radius(reach if reach < math.inf else 3.0)
+
+
+WIDEST = {name: widest(BALLS[name]) for name in (
+    "sphere 2", "small sphere 3", "circle", "affine-invariant 2", "affine-invariant 3",
+    "log-Euclidean 2", "triangles", "quadrilaterals")}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("space, center, widest", SPACES, ids=[repr(s) for s, *_ in SPACES])
-def test_the_envelope_lies_above_the_density_up_to_the_cut_locus_and_across(space, center, widest):
-    rng = np.random.default_rng(11)
-    if isinstance(space, KendallPlanar):
-        center = space.points(center)
+@pytest.mark.parametrize("name", WIDEST)
+def test_the_envelope_lies_above_the_density_up_to_the_cut_locus_and_across(name):
+    wide, rng = WIDEST[name], np.random.default_rng(11)
     for _ in range(60):
-        domain, radius = widest * rng.choice([1, 0.5, 0.2], 2) * [1, 0.999]
-        data = query(space, center, in_ball(rng.integers(1, 9), space.dim, radius, rng), radius)
-        clip = widest * rng.choice([1e-3, 0.1, 0.5, 1])
-        for made in (KNormGradient.of(data, 5.0, clip=clip, domain=domain),
-                     TruncatedLoss.of(data, 5.0, clip=clip, domain=domain)):
-            v, reach = in_ball(40, space.dim, domain, rng), domain * 10 ** rng.uniform(-4, 0.5, 40)
+        radius, domain = np.sort(wide.radius * rng.choice([1, 0.5, 0.2], 2)) * [0.999, 1]
+        steps = steps_within(radius, rng.integers(1, 9), wide.space.dim, rng)
+        data = query(wide.of_radius(radius), steps)
+        clip = wide.radius * rng.choice([1e-3, 0.1, 0.5, 1])
+        public = {"clip": clip, "domain": data.ball.of_radius(domain)}
+        for made in (KNormGradient.of(data, 5.0, **public), TruncatedLoss.of(data, 5.0, **public)):
+            v = steps_within(domain, 40, wide.space.dim, rng)
+            reach = domain * 10 ** rng.uniform(-4, 0.5, 40)
             ceiling = made.log_density(data, v, reach)
             for _ in range(3):
-                near = v + reach[:, None] * in_ball(40, space.dim, 1, rng)
+                near = v + reach[:, None] * steps_within(1, 40, wide.space.dim, rng)
                 inside = np.linalg.norm(near, axis=1) <= domain
                 assert (made.log_density(data, near[inside]) <= ceiling[inside] + 1e-9).all()
 
 
 def test_the_envelope_closes_upon_the_density():
     rng = np.random.default_rng(5)
-    for space, center, widest in SPACES:
-        data = query(space, center, in_ball(5, space.dim, 0.4 * widest, rng), 0.4 * widest)
-        v = in_ball(50, space.dim, 0.4 * widest, rng)
-        for made in (KNormGradient.of(data, 5.0), TruncatedLoss.of(data, 5.0, clip=0.3 * widest)):
+    for wide in WIDEST.values():
+        ball, clip = wide.of_radius(0.4 * wide.radius), 0.3 * wide.radius
+        steps, v = (steps_within(ball.radius, n, ball.space.dim, rng) for n in (5, 50))
+        data = query(ball, steps)
+        for made in (KNormGradient.of(data, 5.0), TruncatedLoss.of(data, 5.0, clip=clip)):
             loose = made.log_density(data, v, np.full(50, 1e-7)) - made.log_density(data, v)
             assert loose.max() < 1e-4
 
@@ -214,9 +220,10 @@ def test_the_densities_about_a_centre_of_any_condition_are_those_about_the_ident
     space, radius, rng = AffineInvariant(2), 1e-3, np.random.default_rng(0)
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     center = turn * [1e-7, 1e7] @ turn.T
-    there = FrechetMean(space.exp(center, in_ball(5, 3, radius, rng)), center, radius, space)
-    here = FrechetMean(space.exp(np.eye(2), there.steps), None, radius, space)
-    v = in_ball(50, 3, radius, rng)
+    X = space.exp(center, steps_within(radius, 5, 3, rng))
+    there = FrechetMean(X, Ball(radius, center, space))
+    here = FrechetMean(space.exp(np.eye(2), there.steps), Ball(radius, np.eye(2), space))
+    v = steps_within(radius, 50, 3, rng)
     for made in (KNormGradient.of(there, 1.0), TruncatedLoss.of(there, 1.0, clip=radius)):
         one, other = (made.log_density(about, v) for about in (there, here))
         np.testing.assert_allclose(one, other, atol=1e-6)
@@ -231,15 +238,15 @@ def test_no_pair_of_data_sets_on_the_sphere_breaks_the_promise(domain, clip):
     _, Y, volume = sphere_grid(domain, 80, 80)
     for n in (1, 2, 5):
         for trial in range(25):
-            steps = in_ball(n + 1, 2, radius, rng)
+            steps = steps_within(radius, n + 1, 2, rng)
             steps[:, 1] *= trial % 3 == 0  # else on one great circle
             if trial % 2:
                 steps *= radius / np.linalg.norm(steps, axis=1, keepdims=True)
-            data = query(Sphere(2), POLE, steps, radius)
+            data = on_sphere(steps, radius)
             residuals = sphere_residuals(Y, data.points)
             pair = np.r_[0:n], np.r_[1:n + 1]
             mean = KNormGradient(gradient_sensitivity(n, radius, data.space, clip or CUT, domain),
-                                 1.0, domain, clip or CUT)
+                                 1.0, data.ball.of_radius(domain), clip or CUT)
             f, g = (clipped_mean(residuals[:, i], mean.clip) / mean.scale for i in pair)
             assert largest_log_ratio(f, g, volume) <= 1
             b = clip or radius
@@ -265,7 +272,7 @@ def test_half_of_the_promise_pays_for_the_constant_and_a_pair_on_a_line_spends_n
     epsilon, n, radius, clip = 1.0, 10, 1.0, 1e-3
     line = LogEuclidean(1)
     sensitivity = gradient_sensitivity(n, radius, line, clip, radius)
-    sigma = KNormGradient(sensitivity, epsilon, radius, clip).scale
+    sigma = KNormGradient(sensitivity, epsilon, Ball(radius, np.eye(1)), clip).scale
     y = np.linspace(-1, 1, 200_001)[:, None, None]
     first = np.array([-1.0, *[-0.99] * (n - 1)])[None, :, None]
     second = np.array([1.0, *[-0.99] * (n - 1)])[None, :, None]
@@ -289,13 +296,13 @@ def test_the_sensitivity_of_the_gradient_is_the_least_of_what_is_proved(clip, ch
 
 
 @pytest.mark.parametrize("share", [(0.24, 0.24), (0.24, 0.05), (0.1, 0.6)])
-@pytest.mark.parametrize("space, center, widest", SPACES, ids=[repr(s) for s, *_ in SPACES])
-def test_no_record_moves_the_gradient_by_more_than_the_sensitivity(space, center, widest, share):
+@pytest.mark.parametrize("name", WIDEST)
+def test_no_record_moves_the_gradient_by_more_than_the_sensitivity(name, share):
     """The records on the rim of their ball, as far as can be seen from the rim of the domain."""
-    rng = np.random.default_rng(2)
-    center = space.points(center) if isinstance(space, KendallPlanar) else center
+    wide, rng = WIDEST[name], np.random.default_rng(2)
+    space, widest = wide.space, wide.radius
     radius, domain = (part * widest for part in share)
-    data, y = (space.exp(center, length * _directions(rng, m, space.dim))
+    data, y = (space.exp(wide.center, length * _directions(rng, m, space.dim))
                for m, length in ((4000, radius), (2000, domain)))
     pairs = (space.log(y, data[i]) for i in (np.s_[:2000], np.s_[2000:]))
     change = np.linalg.norm(np.subtract(*pairs), axis=1)
@@ -327,9 +334,10 @@ def test_the_sensitivity_of_the_gradient_is_nearly_reached_on_a_small_ball():
     *(pytest.param(1.0, domain, marks=pytest.mark.slow) for domain in (0.39, math.pi)),
 ])
 def test_extreme_data_and_parameters_are_sampled_on_any_domain(steps, clip, epsilon, domain):
-    data = query(Sphere(2), POLE, steps, 0.39)
-    for made in (KNormGradient.of(data, epsilon, clip=clip, domain=domain),
-                 TruncatedLoss.of(data, epsilon, clip=clip, domain=domain)):
+    data = on_sphere(steps, 0.39)
+    public = {"clip": clip, "domain": data.ball.of_radius(domain)}
+    for made in (KNormGradient.of(data, epsilon, **public),
+                 TruncatedLoss.of(data, epsilon, **public)):
         draws = made.answer(data, 0, (3, 2))
         assert draws.shape == (3, 2, 2)
         assert (np.linalg.norm(draws, axis=-1) <= domain).all()
@@ -338,13 +346,13 @@ def test_extreme_data_and_parameters_are_sampled_on_any_domain(steps, clip, epsi
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("clip, as_for", [(1e-320, 1e-12), (1e-170, 1e-12), (1e170, 1e12)])
 def test_a_clip_whose_square_is_no_float_is_one_that_feels_nobody_or_bends_nothing(clip, as_for):
-    data = query(Sphere(2), POLE, in_ball(200, 2, 0.3, np.random.default_rng(0)), 0.4)
+    data = on_sphere(steps_within(0.3, 200, 2, np.random.default_rng(0)), 0.4)
     one, other = (TruncatedLoss.of(data, 1.0, clip=b).answer(data, 0, 20) for b in (clip, as_for))
     np.testing.assert_allclose(one, other, atol=1e-12)
 
 
 def test_a_seed_repeats_the_answer_and_no_size_is_one_answer():
-    data = query(Sphere(2), POLE, in_ball(5, 2, 0.4, np.random.default_rng(0)), 0.4)
+    data = on_sphere(steps_within(0.4, 5, 2, np.random.default_rng(0)), 0.4)
     made = TruncatedLoss.of(data, 1.0, clip=0.4)
     assert made.answer(data, 5).shape == (2,)
     assert np.array_equal(made.answer(data, 5), made.answer(data, np.random.default_rng(5)))
@@ -352,22 +360,41 @@ def test_a_seed_repeats_the_answer_and_no_size_is_one_answer():
 
 
 def test_what_the_exact_sampler_cannot_reach_is_refused_before_anything_is_drawn():
-    six = query(AffineInvariant(3), np.eye(3), np.zeros((4, 6)), 1.0)
+    six = query(Ball(1.0, np.eye(3), AffineInvariant(3)), np.zeros((4, 6)))
     rng = np.random.default_rng(0)
     state = rng.bit_generator.state
     for made in (KNormGradient.of(six, 20.0, clip=0.5), TruncatedLoss.of(six, 20.0, clip=1.0)):
         with pytest.raises(ValueError, match="dimension 6; accepted are those up to 4"):
             made.answer(six, rng)
-    fewer = query(Sphere(2), POLE, np.zeros((4, 2)), 0.4)
-    more = query(Sphere(2), POLE, np.zeros((5, 2)), 0.4)
+    fewer, more = (on_sphere(np.zeros((n, 2)), 0.4) for n in (4, 5))
     with pytest.raises(ValueError, match="gradient of sensitivity"):
         KNormGradient.of(more, 1.0).answer(fewer, rng)
     KNormGradient.of(fewer, 1.0).answer(more, 0)
-    with pytest.raises(ValueError, match="domain is 3.2; accepted are numbers .* to 3.14159"):
-        TruncatedLoss.of(fewer, 1.0, clip=1.0, domain=3.2).answer(fewer, rng)
+    wide = fewer.ball.of_radius(3.2)
+    with pytest.raises(ValueError, match="domain is 3.2; accepted are balls of radii .* 3.14159"):
+        TruncatedLoss.of(fewer, 1.0, clip=1.0, domain=wide).answer(fewer, rng)
     with pytest.raises(ValueError, match='delta is 1e-06; accepted are 0 with "k-norm gradient"'):
         KNormGradient.of(fewer, 1.0, 1e-6)
     assert rng.bit_generator.state == state
+
+
+@pytest.mark.parametrize("kind", [KNormGradient, TruncatedLoss])
+@pytest.mark.parametrize("domain, message", [
+    (1.0, "domain is 1.0; accepted is a Ball of Sphere"),
+    (Ball(1.0, POLE, Sphere(2, 2.0)), "domain is Ball.*; accepted is a Ball of Sphere.2, 1.0"),
+    (Ball(0.39, POLE, Sphere(2)), "domain is 0.39; accepted are balls of radii from 0.4 to 3.14"),
+    (Ball(1.0, POINT, Sphere(2)), "domain is Ball.*; accepted is a ball about the centre of"),
+])
+def test_a_domain_is_a_ball_about_the_centre_of_the_records_ball_and_no_smaller(
+        kind, domain, message):
+    """Whether the mechanism is made for the query, or by itself and then asked."""
+    data = on_sphere(np.zeros((4, 2)), 0.4)
+    made = kind.of(data, 1.0, clip=0.5)
+    made.domain = domain
+    for refused in (lambda: kind.of(data, 1.0, clip=0.5, domain=domain),
+                    lambda: made.answer(data, 0)):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            refused()
 
 
 @pytest.mark.parametrize("m, n, step", mostly_slow(
@@ -376,7 +403,7 @@ def test_an_envelope_accepts_no_smaller_a_share_than_it_says(m, n, step):
     shapes, radius = KendallPlanar(m), 0.2
     steps = np.zeros((n, shapes.dim))
     steps[:, 0] = step
-    records = query(shapes, np.exp(2j * np.pi * np.arange(m) / m), steps, radius)
+    records = query(Ball(radius, np.exp(2j * np.pi * np.arange(m) / m), shapes), steps)
     for made in (KNormGradient.of(records, 1.0), KNormGradient.of(records, 1.0, clip=0.02),
                  TruncatedLoss.of(records, 0.2, clip=0.3)):
         share, sampler = made._envelope(records)
@@ -396,12 +423,12 @@ def test_beyond_the_boxes_the_envelope_about_the_mean_is_exact():
     that of draws which are weighted, from the Laplace law about the mean.
     """
     rng = np.random.default_rng(1)
-    flat = query(LogEuclidean(3), np.eye(3), in_ball(40, 6, 0.3, rng), 1.0)
+    flat = query(Ball(1.0, np.eye(3)), steps_within(0.3, 40, 6, rng))
     made = KNormGradient.of(flat, 20.0)
     length = np.linalg.norm(made.answer(flat, 2, 20_000) - flat.step, axis=1) / made.scale
     assert kstest(length, gamma(6).cdf).pvalue > 1e-6
     space = AffineInvariant(3)
-    data = query(space, np.eye(3), in_ball(10, 6, 1.0, rng), 1.0)
+    data = query(Ball(1.0, np.eye(3), space), steps_within(1.0, 10, 6, rng))
     made = KNormGradient.of(data, 12.0)
     w = laplace_steps(space, made.scale, 40_000, rng, within=2.0)
     Y = space.exp(np.eye(3), data.step, w)
@@ -421,14 +448,15 @@ def test_chains_reach_a_law_that_is_known():
     def log_density(v):
         return -10 * np.linalg.norm(v, axis=1)
 
-    start = in_ball(500, 6, 3.0, np.random.default_rng(0))
+    start = steps_within(3.0, 500, 6, np.random.default_rng(0))
     draws = sample_by_chains(log_density, start, 3.0, np.random.default_rng(1))
     assert kstest(10 * np.linalg.norm(draws, axis=1), gamma(6).cdf).pvalue > 1e-6
 
 
 @pytest.mark.slow
 def test_chains_answer_beyond_the_envelopes_if_they_may():
-    data = query(AffineInvariant(3), np.eye(3), in_ball(20, 6, 0.3, np.random.default_rng(1)), 1.0)
+    steps = steps_within(0.3, 20, 6, np.random.default_rng(1))
+    data = query(Ball(1.0, np.eye(3), AffineInvariant(3)), steps)
     for made in (KNormGradient.of(data, 4.0, clip=0.5, approximate=True),
                  TruncatedLoss.of(data, 4.0, clip=0.5, approximate=True)):
         draws = made.answer(data, 2, 3)
@@ -491,7 +519,7 @@ def highest(log_density, at, reach, radii, rng, chains=12, rounds=30):
 def too_low(part, share):
     """The Hessian's bounds, of which one is off by 1 - `share` to the wrong side."""
     def made(space, distance):
-        low, high = _hessian(space, distance)
+        low, high = hessian_bounds(space, distance)
         return (low + (1 - share) * np.abs(low), high) if part == "low" else (low, share * high)
     return made
 
@@ -524,7 +552,7 @@ def hostile(dim, widest, clip, rng):
 def climbed(made, data, v, reach, rng):
     """The log density at `v`, the largest that is found near it, and the ceiling."""
     top = highest(lambda x: made.log_density(data, x[:, 0]), v[None], np.array([reach]),
-                  np.array([made.domain]), rng)
+                  np.array([made.domain.radius]), rng)
     ceiling = made.log_density(data, v[None], np.array([reach]))[0]
     here = made.log_density(data, v[None])[0]
     assert top <= ceiling + 1e-11 * max(1, abs(ceiling), abs(here))
@@ -537,19 +565,16 @@ def test_a_climb_finds_no_point_of_a_ball_above_its_ceiling(name, trials):
     space, center, widest, _ = CURVATURES[name]
     rng = np.random.default_rng(20)
     for _ in range(trials):
-        radius, domain = widest * rng.choice([0.1, 0.4, 0.99], 2)
+        radius, domain = np.sort(widest * rng.choice([0.1, 0.4, 0.99], 2))
         clip = widest * rng.choice([0.01, 0.1, 0.3, 0.9])
-        data = bare_query(space, center, hostile(space.dim, radius, clip, rng), radius)
-        v = in_ball(1, space.dim, domain, rng)[0] * rng.choice([0, 1])
+        steps = hostile(space.dim, radius, clip, rng)
+        data = bare_query(Ball(radius, center, space), steps)
+        v = steps_within(domain, 1, space.dim, rng)[0] * rng.choice([0, 1])
         reach = domain * rng.choice([1e-3, 0.03, 0.3, 1.5])
-        for made in (KNormGradient.of(data, 900.0, clip=clip, domain=domain),
-                     TruncatedLoss.of(data, 900.0, clip=clip, domain=domain)):
+        public = {"clip": clip, "domain": data.ball.of_radius(domain)}
+        for made in (KNormGradient.of(data, 900.0, **public),
+                     TruncatedLoss.of(data, 900.0, **public)):
             climbed(made, data, v, reach, rng)
-
-
-def bare_query(space, center, steps, radius):
-    """A query that is not asked for its mean, which such records need not have."""
-    return SimpleNamespace(space=space, center=center, steps=steps, n=len(steps), radius=radius)
 
 
 # where a bound is reached: the mechanism, the bound of the Hessian, how far 400 records stand, half
@@ -578,13 +603,13 @@ def test_a_ceiling_or_a_bound_of_the_hessian_that_is_lower_by_1_percent_is_seen(
         other = one  # where nothing bends
     steps = np.concatenate([np.outer([far, -far] * 200 if others else [far], one),
                             np.tile(across * other, (others, 1))]) * unit
-    data = bare_query(space, center, steps, 2.5 * unit)
-    made = mechanism.of(data, 900.0, clip=clip * unit, domain=0.1)
+    data = bare_query(Ball(2.5 * unit, center, space), steps)
+    made = mechanism.of(data, 900.0, clip=clip * unit)
     v, reach = np.zeros(space.dim), reach * unit
     here, top, ceiling = climbed(made, data, v, reach, np.random.default_rng(21))
     assert top > here + 0.99 * (ceiling - here)
     if part:
-        monkeypatch.setattr(densities, "_hessian", too_low(part, 0.99))
+        monkeypatch.setattr(densities, "hessian_bounds", too_low(part, 0.99))
         assert top > made.log_density(data, v[None], np.array([reach]))[0]
 
 
@@ -609,17 +634,17 @@ LARGE = {
 def test_a_ceiling_counts_what_a_box_holds_besides_its_centre(where, name):
     """Records within the box are passed, cut points crossed, steps longer than in the chart.
 
-    Not seen is a loss that is bounded by the Hessian at the centre of the box, `_hessian(space,
-    distance)`, for that bounds it as well. Where the curvature is at most κ > 0, cos(√κ ρ) stays
-    below what it is on a sphere of that curvature (Rauch), and ρ² is convex and falling in it,
-    hence above its tangent there. On a way of length t the tangent is the mean of the bound's
+    Not seen is a loss that is bounded by the Hessian at the centre of the box, `hessian_bounds` of
+    (space, distance), for that bounds it as well. Where the curvature is at most κ > 0, cos(√κ ρ)
+    stays below what it is on a sphere of that curvature (Rauch), and ρ² is convex and falling in
+    it, hence above its tangent there. On a way of length t the tangent is the mean of the bound's
     parabola over a random step in [-t, t], of mean sin(√κ t)/√κ and mean square 2(1 - cos √κ t)/κ.
     """
     space, center, widest, axes = CURVATURES[where]
     mechanism, _, records, clip, along, reach, share = LARGE[name]
     unit = widest / 3
-    data = bare_query(space, center, unit * np.array(records) @ axes, widest)
-    made = mechanism.of(data, 900.0, clip=clip * unit, domain=widest)
+    data = bare_query(Ball(widest, center, space), unit * np.array(records) @ axes)
+    made = mechanism.of(data, 900.0, clip=clip * unit)
     here, top, ceiling = climbed(made, data, along * unit * axes[0], reach * unit,
                                  np.random.default_rng(21))
     assert top > here + share * (ceiling - here)
@@ -636,7 +661,7 @@ def test_a_ceiling_of_the_volume_is_reached_to_a_share_of_its_height(where, leng
     v, reach = length * one[None], np.array([1e-3])
     around = v + reach * np.array([[0.0], [1], [-1]]) * one
     here, *near = space.log_volume(around)
-    ceiling = _log_volume(space, v, np.array([length]), reach)[0]
+    ceiling = largest_volume(space, v, np.array([length]), reach)[0]
     assert here + share * (ceiling - here) <= max(near) <= ceiling + 1e-12
 
 
@@ -653,7 +678,7 @@ def test_slopes_of_an_envelope_are_reached_to_a_share(where, of_low, of_high):
     """
     space, center, *_ = CURVATURES[where]
     radius, rng = 0.7, np.random.default_rng(22)
-    data = bare_query(space, center, np.zeros((2, space.dim)), radius)
+    data = bare_query(Ball(radius, center, space), np.zeros((2, space.dim)))
     low, high = KNormGradient.of(data, 1.0)._slopes(data)
     size = np.full(3, radius)
 

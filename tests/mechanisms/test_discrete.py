@@ -14,6 +14,8 @@ from scipy.stats import chi, chi2, norm
 
 from spdlib import (
     AffineInvariant,
+    Ball,
+    DiscreteGaussian,
     Euclidean,
     FrechetMean,
     LogEuclidean,
@@ -25,16 +27,16 @@ from spdlib import (
 )
 from spdlib.accounting import compose
 from spdlib.calibration import gaussian_delta, sigma_analytic
+from spdlib.mechanisms.integers import BITS, MOST_RECORDS, SMOOTHING
+from spdlib.queries import RunningMean
 from spdlib.queries.sums import ClippedSum
 from spdlib.spaces.ball import clip_to_ball, finest_grid
-from spdlib.discrete import BITS, MOST_RECORDS, SMOOTHING
-from spdlib.mechanisms import DiscreteGaussian
-from spdlib.queries import RunningMean
 
 pytest.importorskip("opendp")
 
 LEVEL = 1e-6
 PROMISES = [(e, d) for e in (1e-6, 0.1, 1.0, 30.0, 1e3) for d in (1e-300, 1e-6, 0.5)]
+LINE = Ball(1.0, [[0.0]], Euclidean(1))
 NUMBERS = [1, 3, 400, 10**6, 10**9, 10**12]
 
 
@@ -81,7 +83,7 @@ def small(scale, radius=1.0):
 
 def on_a_line(n):
     """A query on the line, of records at the centre of the ball of radius 1."""
-    return FrechetMean(np.zeros((n, 1, 1)), np.zeros((1, 1)), 1.0, Euclidean(1))
+    return FrechetMean(np.zeros((n, 1, 1)), LINE)
 
 
 # the law
@@ -127,7 +129,7 @@ def test_its_last_bits_are_those_of_a_coin():
 
 
 def test_coordinates_and_answers_have_noise_of_their_own():
-    query = FrechetMean(random_spd(5, 3, 1.0, 0), None, 2.0)
+    query = FrechetMean(random_spd(5, 3, 1.0, 0), Ball(2.0, np.eye(3)))
     y = DiscreteGaussian.of(query, 1.0, 1e-6).answer(query, size=(7, 2))
     assert y.shape == (7, 2, 6) and len(np.unique(y)) == y.size
 
@@ -136,7 +138,7 @@ def test_coordinates_and_answers_have_noise_of_their_own():
 
 @pytest.mark.parametrize("n", [1, 7, 400])
 def test_an_answer_is_an_integer_times_the_grid_over_n_bit_for_bit(n):
-    query = FrechetMean(random_spd(n, 3, 1.0, 0), None, 2.0)
+    query = FrechetMean(random_spd(n, 3, 1.0, 0), Ball(2.0, np.eye(3)))
     mechanism = DiscreteGaussian.of(query, 1.0, 1e-6)
     y = mechanism.answer(query, size=50)
     counts = np.rint(y * n / mechanism.grid)
@@ -147,7 +149,7 @@ def test_an_answer_is_an_integer_times_the_grid_over_n_bit_for_bit(n):
 
 def test_the_answer_is_the_exact_sum_where_the_noise_is_taken_away(monkeypatch):
     X = random_spd(60, 3, 2.0, 0)
-    query = FrechetMean(X, None, 1.0, weights=np.arange(60))
+    query = FrechetMean(X, Ball(1.0, np.eye(3)), weights=np.arange(60))
     mechanism = DiscreteGaussian.of(query, 1.0, 1e-6)
     monkeypatch.setattr(mechanism, "_sampler", lambda: list)
     y = LogEuclidean(3).coordinates(X)
@@ -181,7 +183,7 @@ def test_the_grid_is_as_coarse_as_the_noise_allows_and_holds_the_sum(n, radius):
 def test_on_the_grid_the_largest_sum_that_there_can_be_loses_no_bit():
     n, radius = MOST_RECORDS - 1, 0.999
     mechanism = DiscreteGaussian(radius, n, 1.0, 1e-6)
-    sum = ClippedSum(Euclidean(1), np.zeros((1, 1)), radius, n, grid=mechanism.grid)
+    sum = ClippedSum(LINE.of_radius(radius), n, grid=mechanism.grid)
     one = int(clip_to_ball(np.array([[5.0]]), radius, mechanism.grid)[0, 0] / mechanism.grid)
     sum.total, sum.count = np.array([(n - 3) * one * mechanism.grid]), n - 3
     sum.add(np.full((3, 1, 1), 5.0))
@@ -208,8 +210,8 @@ def test_no_replaced_record_moves_the_integers_by_more_than_the_sensitivity():
         i = int(rng.integers(n))
         Y[i] = -X[i] if trial % 2 else adversarial(rng, 1, k)[0]
         mechanism = DiscreteGaussian(radius, NUMBERS[trial % len(NUMBERS)] + n, 1.0, 1e-6)
-        totals = [RunningMean(n, None, radius, Euclidean(k)).add(each, mechanism.grid).total()
-                  for each in (X, Y)]
+        ball = Ball(radius, np.zeros((k, k)), Euclidean(k))
+        totals = [RunningMean(n, ball).add(each, mechanism.grid).total() for each in (X, Y)]
         moved = [int(a / mechanism.grid) - int(b / mechanism.grid)
                  for a, b in zip(*totals, strict=True)]
         bound = (2 * Fraction(radius) / Fraction(mechanism.grid)) ** 2
@@ -220,10 +222,9 @@ def test_no_replaced_record_moves_the_integers_by_more_than_the_sensitivity():
 
 def test_weights_of_which_the_largest_is_1_keep_it():
     X, weights = np.full((3, 1, 1), 9.0), [5.0, 2.0, 0.5]
-    mechanism = DiscreteGaussian.of(FrechetMean(X, None, 1.0, Euclidean(1), "raise", weights),
-                                    1.0, 1e-6)
+    mechanism = DiscreteGaussian.of(FrechetMean(X, LINE, weights=weights), 1.0, 1e-6)
     assert mechanism.divisor == 1.5 and mechanism.sensitivity == pytest.approx(2 / 1.5, rel=1e-14)
-    totals = [FrechetMean(Y, None, 1.0, Euclidean(1), "raise", weights).total(mechanism.grid)
+    totals = [FrechetMean(Y, LINE, weights=weights).total(mechanism.grid)
               for Y in (X, np.array([-9.0, 9.0, 9.0])[:, None, None])]
     assert 0.999 < (totals[0] - totals[1])[0] / 2 <= 1
 
@@ -231,7 +232,7 @@ def test_weights_of_which_the_largest_is_1_keep_it():
 def test_the_cut_moves_a_mean_by_less_than_the_grid_times_n_over_the_divisor():
     n = 1000
     weights = np.append(1.0, np.random.default_rng(1).uniform(1e-6, 2e-6, n - 1))
-    query = FrechetMean(np.full((n, 1, 1), 0.7), [[0.0]], 1.0, Euclidean(1), "raise", weights)
+    query = FrechetMean(np.full((n, 1, 1), 0.7), LINE, weights=weights)
     mechanism = DiscreteGaussian.of(query, 1.0, 1e-6)
     grid, divisor = Fraction(mechanism.grid), Fraction(mechanism.divisor)
     exact = Fraction(0.7) * sum(map(Fraction, weights.tolist()))
@@ -334,13 +335,14 @@ def test_its_error_is_that_of_normal_noise():
 
 # the estimator
 
-def private(**options):
-    return PrivateFrechetMean(1.0, 1e-6, 1.0, mechanism="discrete gaussian", **options)
+def private(center, space=None, **options):
+    ball = Ball(1.0, center, space)
+    return PrivateFrechetMean(1.0, 1e-6, ball, "discrete gaussian", **options)
 
 
 def test_a_release_lies_in_the_ball_and_no_two_are_alike():
     X = random_spd(4, 3, 2.0, 0)
-    fits = [private().fit(X) for _ in range(5)]
+    fits = [private(np.eye(3)).fit(X) for _ in range(5)]
     assert all(np.linalg.norm(fit.log_mean_) <= 1 + 1e-12 for fit in fits)
     assert len({fit.mean_.tobytes() for fit in fits}) == 5
     one = fits[0].release_
@@ -349,21 +351,21 @@ def test_a_release_lies_in_the_ball_and_no_two_are_alike():
 
 def test_batches_and_the_whole_have_one_sum():
     X = random_spd(50, 3, 1.0, 0)
-    estimator = private(n=50).partial_fit(X[30:]).partial_fit(X[:30])
+    estimator = private(np.eye(3), n=50).partial_fit(X[30:]).partial_fit(X[:30])
     query, mechanism, _ = estimator._running
-    assert (query.total() == FrechetMean(X, None, 1.0).total(mechanism.grid)).all()
+    assert (query.total() == FrechetMean(X, estimator.ball).total(mechanism.grid)).all()
     assert isinstance(estimator.release().mechanism_, DiscreteGaussian)
 
 
 @pytest.mark.slow
 def test_the_largest_matrices_have_their_release():
-    mechanism = private(space=Euclidean(100)).fit(np.zeros((2, 100, 100))).mechanism_
-    assert mechanism.n == 2
+    zeros = np.zeros((2, 100, 100))
+    assert private(zeros[0], Euclidean(100)).fit(zeros).mechanism_.n == 2
 
 
 def test_the_tangent_mean_of_a_curved_space_has_one():
     X = random_spd(30, 2, 1.0, 0)
-    mean = private(space=AffineInvariant(2), statistic="tangent").fit(X).mean_
+    mean = private(np.eye(2), AffineInvariant(2), statistic="tangent").fit(X).mean_
     assert AffineInvariant(2).dist(np.eye(2), mean) <= 1 + 1e-9
 
 
@@ -378,24 +380,25 @@ def test_a_mechanism_is_copied_with_all_that_it_is():
 # what is refused
 
 BAD = np.full((3, 2, 2), np.nan)  # records that raise when they are looked at
+PLANE = Ball(1.0, np.eye(2))
 
 
 def test_a_seed_is_refused_before_a_record_is_looked_at():
     with pytest.raises(ValueError, match="rng is 7; accepted is None: exact noise comes from"):
-        private().fit(BAD, rng=7)
-    query = FrechetMean(BAD, None, 1.0)
+        private(np.eye(2)).fit(BAD, rng=7)
+    query = FrechetMean(BAD, PLANE)
     with pytest.raises(ValueError, match="rng is .*Generator.*; accepted is None"):
         DiscreteGaussian.of(query, 1.0, 1e-6).answer(query, np.random.default_rng(0))
 
 
 def test_without_opendp_it_says_so_before_a_record_is_looked_at(monkeypatch):
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    for look in (private().fit, private(n=3).partial_fit):
+    for look in (private(np.eye(2)).fit, private(np.eye(2), n=3).partial_fit):
         with pytest.raises(ImportError, match=r"pip install 'spdlib\[hardened\]'"):
             look(BAD)
     mechanism = DiscreteGaussian(1.0, 3, 1.0, 1e-6)  # is calibrated all the same
     with pytest.raises(ImportError, match="OpenDP"):
-        mechanism.answer(FrechetMean(BAD, None, 1.0))
+        mechanism.answer(FrechetMean(BAD, PLANE))
 
 
 @pytest.mark.parametrize("version, sound", [
@@ -408,13 +411,13 @@ def test_a_version_whose_noise_may_be_biased_is_refused(version, sound, monkeypa
         assert DiscreteGaussian.of(on_a_line(1), 1.0, 1e-6)
         return
     message = r"OpenDP before 0.16 may draw biased noise .*: pip install 'spdlib\[hardened\]'"
-    for look in (private().fit, private(n=3).partial_fit):
+    for look in (private(np.eye(2)).fit, private(np.eye(2), n=3).partial_fit):
         with pytest.raises(ImportError, match=message):
             look(BAD)
 
 
 def test_a_bad_record_is_refused_before_anything_is_drawn(monkeypatch):
-    query = FrechetMean(BAD, None, 1.0)
+    query = FrechetMean(BAD, PLANE)
     mechanism = DiscreteGaussian.of(query, 1.0, 1e-6)
     monkeypatch.setattr(mechanism, "_sampler", lambda: pytest.fail)
     with pytest.raises(ValueError, match="X"):
@@ -424,16 +427,18 @@ def test_a_bad_record_is_refused_before_anything_is_drawn(monkeypatch):
 @pytest.mark.parametrize("space", [AffineInvariant(2), Sphere(2)])
 def test_a_curved_space_is_refused_with_what_to_do(space):
     X = np.broadcast_to(np.eye(2) if space.shape == (2, 2) else np.eye(3)[0], (3, *space.shape))
-    query = FrechetMean(X, X[0], 0.5, space)
+    ball = Ball(0.5, X[0], space)
+    query = FrechetMean(X, ball)
     with pytest.raises(ValueError, match='are flat spaces, .*statistic="tangent"'):
         DiscreteGaussian.of(query, 1.0, 1e-6)
-    assert DiscreteGaussian.of(FrechetMean(X, X[0], 0.5, TangentSpace(space, X[0])), 1.0, 1e-6)
+    assert ball.tangent().space == TangentSpace(space, X[0])
+    assert DiscreteGaussian.of(FrechetMean(X, ball.tangent()), 1.0, 1e-6)
 
 
 @pytest.mark.parametrize("query", [on_a_line(11), on_a_line(9),
-                                   FrechetMean(np.zeros((11, 1, 1)), None, 1.0, Euclidean(1),
+                                   FrechetMean(np.zeros((11, 1, 1)), LINE,
                                                weights=[1] * 9 + [0.5] * 2),
-                                   FrechetMean(np.zeros((10, 1, 1)), None, 1.5, Euclidean(1))])
+                                   FrechetMean(np.zeros((10, 1, 1)), LINE.of_radius(1.5))])
 def test_a_query_of_other_records_is_refused(query):
     with pytest.raises(ValueError, match="accepted are n up to 10, radii up to 1 and the divisor"):
         DiscreteGaussian(1.0, 10, 1.0, 1e-6).answer(query)

@@ -2,25 +2,39 @@
 
 import re
 
+import mechanism_table
 import numpy as np
 import pytest
+from mechanism_table import noise
 from scipy.stats import gamma, kstest
 
+from spdlib import mechanisms
 from spdlib.calibration import l2_scale, sigma_analytic, sigma_classical
+from spdlib.mechanisms import (
+    ClassicalGaussian,
+    L2Mechanism,
+    RiemannianLaplace,
+    TangentGaussian,
+)
 from spdlib.queries import FrechetMean
-from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
-from spdlib.spaces import Euclidean, LogEuclidean
+from spdlib.spaces import Ball, Euclidean, LogEuclidean
 from spdlib.spd import expm, invvecd, random_spd, vecd
+
+
+def test_the_table_of_the_tests_has_all_mechanisms_that_estimators_know_by_name():
+    for here, there in ((mechanism_table.MEANS, mechanisms.MEANS),
+                        (mechanism_table.CURVES, mechanisms.CURVES)):
+        assert {name: row.kind for name, row in here.items()} == there
 
 
 def test_scales_are_those_of_the_calibration():
     assert 2.0 < RiemannianLaplace(1.0, 0.5).scale <= 2.0 * (1 + 3e-15)
     assert L2Mechanism(1.0, 0.5, 1e-6, 6).scale == l2_scale(1.0, 0.5, 1e-6, 6) < 2.0
     assert TangentGaussian(1.0, 0.5, 1e-6).sigma == sigma_analytic(1.0, 0.5, 1e-6)
-    assert TangentGaussian(1.0, 0.5, 1e-6, "classical").sigma == sigma_classical(1.0, 0.5, 1e-6)
+    assert ClassicalGaussian(1.0, 0.5, 1e-6).sigma == sigma_classical(1.0, 0.5, 1e-6)
 
 
-@pytest.mark.parametrize("mechanism", [RiemannianLaplace(0.2, 1.0), L2Mechanism(0.2, 1.0, 1e-6, 6)])
+@pytest.mark.parametrize("mechanism", [noise("laplace"), noise("l2")])
 def test_noise_of_laplace_form_has_the_scale_of_its_mechanism(mechanism):
     radius = np.linalg.norm(mechanism.perturb(np.zeros((20_000, 6)), 0), axis=1)
     assert kstest(radius / mechanism.scale, gamma(6).cdf).pvalue > 1e-6
@@ -43,7 +57,7 @@ def test_the_dimension_of_the_l2_mechanism_is_held():
 
 @pytest.mark.parametrize("make", [
     lambda s: RiemannianLaplace(s, 1.0), lambda s: L2Mechanism(s, 1.0, 1e-6, 3),
-    lambda s: TangentGaussian(s, 1.0, 1e-6),
+    lambda s: TangentGaussian(s, 1.0, 1e-6), lambda s: ClassicalGaussian(s, 0.5, 1e-6),
 ])
 @pytest.mark.parametrize("sensitivity", [0, -1.0, np.nan, np.inf, "1"])
 def test_a_sensitivity_that_is_none_is_refused(make, sensitivity):
@@ -53,23 +67,17 @@ def test_a_sensitivity_that_is_none_is_refused(make, sensitivity):
 
 # what a mechanism knows of its query
 
-MECHANISMS = {
-    "gaussian": TangentGaussian(0.2, 0.5, 1e-5),
-    "classical gaussian": TangentGaussian(0.2, 0.5, 1e-5, "classical"),
-    "laplace": RiemannianLaplace(0.2, 0.5),
-    "l2": L2Mechanism(0.2, 0.5, 1e-5, 6),
-}
+MECHANISMS = {name: noise(name) for name in mechanism_table.NOISES}
 every_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
 
 
 def query(radius=0.5, n=10):
-    return FrechetMean(random_spd(n, 3, 0.2, 0), None, radius)
+    return FrechetMean(random_spd(n, 3, 0.2, 0), Ball(radius, np.eye(3)))
 
 
 @pytest.mark.parametrize("made, expected", [
     (lambda q: TangentGaussian.of(q, 0.5, 1e-5), lambda s: TangentGaussian(s, 0.5, 1e-5)),
-    (lambda q: TangentGaussian.of(q, 0.5, 1e-5, "classical"),
-     lambda s: TangentGaussian(s, 0.5, 1e-5, "classical")),
+    (lambda q: ClassicalGaussian.of(q, 0.5, 1e-5), lambda s: ClassicalGaussian(s, 0.5, 1e-5)),
     (lambda q: L2Mechanism.of(q, 0.5, 1e-5), lambda s: L2Mechanism(s, 0.5, 1e-5, 6)),
     (lambda q: RiemannianLaplace.of(q, 0.5), lambda s: RiemannianLaplace(s, 0.5)),
     (lambda q: RiemannianLaplace.of(q, 0.5, 0), lambda s: RiemannianLaplace(s, 0.5)),
@@ -88,7 +96,7 @@ def test_a_delta_for_laplace_noise_other_than_0_is_refused(delta):
 
 @pytest.mark.parametrize("make", [
     lambda: TangentGaussian(1.0, 0.5, 0), lambda: TangentGaussian.of(query(), 0.5, 0),
-    lambda: TangentGaussian(1.0, 0.5, 0, "classical"), lambda: L2Mechanism(1.0, 0.5, 0, 3),
+    lambda: ClassicalGaussian(1.0, 0.5, 0), lambda: L2Mechanism(1.0, 0.5, 0, 3),
 ])
 def test_a_delta_of_0_points_to_laplace_noise(make):
     with pytest.raises(ValueError, match=r'^delta is 0; accepted are .*\(mechanism="laplace"\)'):
