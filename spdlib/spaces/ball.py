@@ -113,7 +113,7 @@ class Ball:
 
     def of_radius(self, radius: float) -> "Ball":
         """The ball of another radius about the same centre."""
-        return Ball(radius, self.center, self.space)
+        return self._about_the_same(ball_radius(radius), self.space)
 
     def tangent(self) -> "Ball":
         """The ball in the chart at its centre, a flat space; of a flat space it is itself."""
@@ -122,7 +122,13 @@ class Ball:
         if not self.radius < (reach := self.space.injectivity_radius):
             raise ValueError(f"radius is {self.radius!r}; accepted are numbers below {reach:.6g}, "
                              f"the injectivity radius of {self.space!r}")
-        return Ball(self.radius, self.center, TangentSpace(self.space, self.center))
+        return self._about_the_same(self.radius, TangentSpace(self.space, self.center))
+
+    def _about_the_same(self, radius, space):
+        """A ball whose centre has the same bits: to normalise it again might alter the last."""
+        ball = object.__new__(Ball)
+        ball.__setstate__({"radius": radius, "center": self.center, "space": space})
+        return ball
 
     @property
     def harmless(self) -> bool:
