@@ -11,23 +11,23 @@ import warnings
 
 import numpy as np
 import pytest
+from mechanism_table import CURVES, DENSITIES, MEANS, PURE
 
 from spdlib import (
+    Ball,
     KendallPlanar,
     PrivateClassMeans,
     PrivateFrechetMean,
     PrivateGeodesicRegression,
     Sphere,
     TangentGaussian,
+    private_clipped_count,
 )
 from spdlib.accounting import BudgetAccountant
 from spdlib.queries import FrechetMean
-from spdlib.estimators import private_clipped_count
 from spdlib.spaces import AffineInvariant, Euclidean, LogEuclidean, TangentSpace
 
 RADII = 1e-6, 1e-3, 0.3, 1.0, 3.0, 7.0, 12.0, 20.0, 24.0, 35.0, 100.0, 300.0, 700.0, 720.0, 2000.0
-DENSITIES = "k-norm gradient", "truncated loss"
-PURE = "laplace", *DENSITIES
 EXACT = ["discrete gaussian"] * (importlib.util.find_spec("opendp") is not None)
 
 
@@ -100,38 +100,40 @@ def random_case(rng, exact=()):
     (space, center), n = random_space(rng), int(rng.choice([1, 2, 5]))
     X, unit = sound_records(space, center, n, rng), min(space.injectivity_radius / math.pi, 1)
     radius, epsilon = unit * float(rng.choice(RADII)), float(rng.choice([1e-6, 0.05, 1.0, 1e3]))
-    public = {"on_invalid": str(rng.choice(["raise", "center"])), "space": space}
+    ball, public = Ball(radius, center, space), {"on_invalid": str(rng.choice(["raise", "center"]))}
     kind = rng.choice(["mean", "tangent", "batches", "classes", "curve", "count"],
                       p=[0.4, 0.1, 0.1, 0.1, 0.25, 0.05])
     noise, delta = ["gaussian", *exact], float(rng.choice([1e-300, 1e-6, 0.4]))
     if kind == "count":
         return lambda rng, account: private_clipped_count(
-            X, center, radius, epsilon, rng=rng, accountant=account, **public)
+            X, ball, epsilon, rng=rng, accountant=account, **public)
     if kind == "curve":
-        mechanism = str(rng.choice([*DENSITIES, "noisy descent"]))
+        row = CURVES[str(rng.choice([*CURVES]))]
+        clip = [None, 0.1 * radius, radius, 50 * radius][rng.integers(row.kind.pure, 4)]
         private = PrivateGeodesicRegression(
-            epsilon, delta if mechanism == "noisy descent" else 0, radius,
-            unit * float(rng.choice(RADII)), center, mechanism=mechanism,
-            clip=[None, 0.1 * radius, radius, 50 * radius][
-                rng.integers(mechanism != "noisy descent", 4)], **public)
+            epsilon, row.delta(delta), ball, unit * float(rng.choice(RADII)),
+            mechanism=row.kind.with_options(clip=clip), **public)
         x = rng.random(n)
         return lambda rng, account: private.fit(x, X, rng=rng, accountant=account)
     if kind == "classes":
         mechanism, y = str(rng.choice(noise)), rng.integers(0, 2, n)
-        private = PrivateClassMeans(epsilon, delta, radius, [0, 1], center, mechanism, **public)
+        private = PrivateClassMeans(epsilon, delta, ball, [0, 1], mechanism, **public)
         return lambda rng, account: private.fit(
             X, y, rng=None if mechanism in exact else rng, accountant=account)
-    mechanism = str(rng.choice([*noise, "l2", *PURE] if kind != "batches" else [*noise, "l2"]))
-    if mechanism in PURE:
-        public["domain"] = [None, radius, 2 * radius, 35.0, 2000.0][rng.integers(5)]
-    if mechanism == "truncated loss":
-        public["clip"] = radius * float(rng.choice([0.1, 1.0, 50.0]))
-    private = PrivateFrechetMean(epsilon, 0 if mechanism in PURE else delta, radius, center,
-                                 mechanism, n=2 * n, **public)
-    private.set_params(statistic="tangent" if kind == "tangent" else "frechet")
+    name = str(rng.choice([*noise, "l2", *PURE] if kind != "batches" else [*noise, "l2"]))
+    row, options = MEANS[name], {}
+    domain = [None, radius, 2 * radius, 35.0, 2000.0][rng.integers(5)] if row.kind.pure else None
+    if name == "truncated loss":
+        options["clip"] = radius * float(rng.choice([0.1, 1.0, 50.0]))
 
     def fit(rng, account):
-        rng = None if mechanism in exact else rng
+        if domain is not None:
+            about = ball.tangent() if kind == "tangent" else ball
+            options["domain"] = about.of_radius(domain)
+        private = PrivateFrechetMean(epsilon, row.delta(delta), ball,
+                                     row.kind.with_options(**options), n=2 * n, **public)
+        private.set_params(statistic="tangent" if kind == "tangent" else "frechet")
+        rng = None if name in exact else rng
         if kind != "batches":
             return private.fit(X, rng=rng, accountant=account)
         return private.partial_fit(X).release(rng=rng, accountant=account)
@@ -171,18 +173,20 @@ def test_what_is_refused_in_a_larger_search_is_refused_before_the_first_draw(see
     search(seed, 250, 200, EXACT)
 
 
-def mean(space, mechanism, radius, records=1.0, **options):
+def mean(space, name, radius, records=1.0, delta=0, domain=None, **options):
     """What releases a mean of records at the identity, or of another multiple of it."""
-    private = PrivateFrechetMean(1.0, options.pop("delta", 0), radius, mechanism=mechanism,
-                                 space=space, **options)
+    ball = Ball(radius, np.eye(space.k), space)
+    if domain is not None:
+        options["domain"] = ball.of_radius(domain)
+    private = PrivateFrechetMean(1.0, delta, ball, MEANS[name].kind.with_options(**options))
     X = np.multiply.outer(np.broadcast_to(records, 3), np.eye(space.k))
     return lambda rng, account: private.fit(X, rng=rng, accountant=account)
 
 
-def curve(space, mechanism, radius, speed, clip, delta=0):
+def curve(space, name, radius, speed, clip, delta=0):
     """What releases a curve through records at the identity."""
-    private = PrivateGeodesicRegression(0.05, delta, radius, speed, mechanism=mechanism,
-                                        space=space, clip=clip)
+    private = PrivateGeodesicRegression(0.05, delta, Ball(radius, np.eye(space.k), space), speed,
+                                        mechanism=CURVES[name].kind.with_options(clip=clip))
     X = np.broadcast_to(np.eye(space.k), (3, *space.shape))
     return lambda rng, account: private.fit([0, 0.5, 1], X, rng=rng, accountant=account)
 
@@ -211,22 +215,25 @@ def test_a_ball_that_float64_does_not_hold_is_refused_by_public_parameters(case,
 
 
 WILD = np.stack([np.diag([x, x]) for x in (1e-310, 1e-300, 1.0, 1e300, math.inf, math.nan)])
-SMALL = {"on_invalid": "center", "center": np.eye(2)}
+WIDE, NEAR, CENTER = Ball(1e3, np.eye(2)), Ball(1.0, np.eye(2)), {"on_invalid": "center"}
 ENTRIES = {
-    "fit": lambda: PrivateFrechetMean(1.0, 1e-6, 1e3, **SMALL).fit(WILD, rng=0).mean_,
+    "fit": lambda: PrivateFrechetMean(1.0, 1e-6, WIDE, **CENTER).fit(WILD, rng=0).mean_,
     "fit on a curved space": lambda: PrivateFrechetMean(
-        1.0, 0, 1.0, mechanism="laplace", space=AffineInvariant(2), **SMALL).fit(WILD, rng=0).mean_,
-    "batches": lambda: PrivateFrechetMean(1.0, 1e-6, 1e3, n=9, space=Euclidean(2), **SMALL)
+        1.0, 0, Ball(1.0, np.eye(2), AffineInvariant(2)), "laplace", **CENTER)
+    .fit(WILD, rng=0).mean_,
+    "batches": lambda: PrivateFrechetMean(
+        1.0, 1e-6, Ball(1e3, np.eye(2), Euclidean(2)), n=9, **CENTER)
     .partial_fit(WILD).release(rng=0).mean_,
-    "classes": lambda: PrivateClassMeans(1.0, 1e-6, 1e3, [0, 1], **SMALL)
+    "classes": lambda: PrivateClassMeans(1.0, 1e-6, WIDE, [0, 1], **CENTER)
     .fit(WILD, [0, 1, 0, 1, 0, None], rng=0).means_,
-    "count": lambda: private_clipped_count(WILD, radius=1.0, epsilon=1.0, rng=0, **SMALL),
-    "curve": lambda: PrivateGeodesicRegression(1.0, 1e-6, 1.0, 1.0, space=LogEuclidean(2), **SMALL)
+    "count": lambda: private_clipped_count(WILD, NEAR, epsilon=1.0, rng=0, **CENTER),
+    "curve": lambda: PrivateGeodesicRegression(1.0, 1e-6, NEAR, 1.0, **CENTER)
     .fit([0, 1, 2, math.inf, math.nan, -1e300], WILD, rng=0).point_,
+    "a ball": lambda: Ball(1.0, 1e-300 * np.eye(2), AffineInvariant(2)).tangent().center,
     "answer": lambda: TangentGaussian(9.0, 1.0, 1e-6).answer(
-        FrechetMean(WILD, np.eye(2), 1.0, on_invalid="center"), 0),
+        FrechetMean(WILD, NEAR, "center"), 0),
     "a draw": lambda: TangentGaussian(9.0, 1.0, 1e-6).prepared(
-        FrechetMean(WILD, np.eye(2), 1.0, on_invalid="center"))(0),
+        FrechetMean(WILD, NEAR, "center"))(0),
     "perturb": lambda: TangentGaussian(1e300, 1.0, 1e-6).perturb([1e308, 5e-324], 0),
 }
 
