@@ -190,13 +190,13 @@ class KNormGradient(DensityMechanism):
 
     def _check(self, query):
         """Refuse a query that moves g by more than the mechanism was made for, or a wide domain."""
+        query.ball.hold()
         _about(self.domain, query)
         moves = gradient_sensitivity(query.n, query.radius, query.space, self.clip,
                                      self.domain.radius)
         if moves > self.sensitivity:
             raise ValueError(f"query has a gradient of sensitivity {moves:.6g}; accepted are those "
                              f"up to {self.sensitivity:.6g}, the mechanism's own")
-        query.ball.hold()
 
     def _score(self, query, v, reach):
         residuals = _residuals(query, v)
@@ -322,8 +322,8 @@ class TruncatedLoss(DensityMechanism):
 
     def _check(self, query):
         """Refuse a domain that the chart at the centre does not cover once, or float64 not all."""
-        _about(self.domain, query)
         query.ball.hold()
+        _about(self.domain, query)
 
     def _score(self, query, v, reach):
         residuals = _residuals(query, v)

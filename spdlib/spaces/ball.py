@@ -47,6 +47,7 @@ class Ball:
     center: np.ndarray
     space: Space | None = None
 
+    @np.errstate(all="ignore")  # the caller's treatment of errors decides nothing
     def __post_init__(self):
         space, center = self.space, self.center
         if space is None:
@@ -115,6 +116,7 @@ class Ball:
         """The ball of another radius about the same centre."""
         return self._about_the_same(ball_radius(radius), self.space)
 
+    @np.errstate(all="ignore")
     def tangent(self) -> "Ball":
         """The ball in the chart at its centre, a flat space; of a flat space it is itself."""
         if self.space.flat:
