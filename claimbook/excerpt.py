@@ -16,9 +16,7 @@ import copy
 import symtable
 from typing import NamedTuple
 
-import nbformat
-
-from spdlib.cli import CLAIM
+from .ledger import CLAIM
 
 IMPORTS = ast.Import, ast.ImportFrom
 SURE = ast.Assign, ast.AugAssign, ast.ImportFrom, ast.FunctionDef, ast.ClassDef  # to bind
@@ -34,8 +32,10 @@ class Flow(NamedTuple):
     later: set  # read by functions, when they are called
 
 
-def excerpt(chapter, claim):
+def excerpt(chapter, claim: str):
     """The chapter (a path or a node) with only what leads to the tests of a claim: a new node."""
+    import nbformat
+
     read = not isinstance(chapter, nbformat.NotebookNode)
     notebook = nbformat.read(chapter, as_version=4) if read else copy.deepcopy(chapter)
     notebook.cells = [cell for cell in notebook.cells if cell.cell_type == "code"]

@@ -1,13 +1,13 @@
-"""Record the net: `python book/net.py [BREAK …]` runs faults of spdlib through the chapters.
+"""The net: faults of the package under test, run through the chapters.
 
 The deliberate faults stand in breaks.toml. Each runs in every chapter that tests a claim and would
 execute it, and net.json takes down which claims caught it and how. What a chapter executes is its
-footprint: the functions of spdlib that it calls, directly or not, recorded beside the runs. A run
-carries a key, made of the fault, the code of the chapter, the functions of its footprint, and what
-these name of all that stands outside of functions in the modules that it imports; docstrings and
-comments do not count.
-What is on record under its present key does not run again, so a call that was killed is taken up
-where it ended. Nothing in the file depends on the time or the machine.
+footprint: the functions of the package that it calls, directly or not, recorded beside the runs. A
+run carries a key, made of the fault, the code of the chapter, the functions of its footprint, and
+what these name of all that stands outside of functions in the modules that it imports; docstrings
+and comments do not count, and of this engine only its version. Modules go by their dotted names
+below the package. What is on record under its present key does not run again, so a call that was
+killed is taken up where it ended. Nothing in the file depends on the time or the machine.
 """
 
 import ast
@@ -27,56 +27,94 @@ import time
 import tomllib
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
-from build import chapters, code, modules
+import claimbook
 
-from spdlib.cli import cell_outcomes, execute
-from spdlib.ledger import ID
+from . import sources
+from .book import Book, UsageError, code
+from .ledger import ID
+from .run import cell_outcomes, execute
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BREAKS, RECORD = ROOT / "book/breaks.toml", ROOT / "book/net.json"
-TRACER = ROOT / "book/_trace"  # its sitecustomize notes which functions of spdlib are called
+TRACER = pathlib.Path(__file__).parent / "_trace"  # its sitecustomize notes what is called
 OWN = ("Inconclusive", "VerdictDiffers", "ClaimError")  # exceptions by which a claim catches
 STANDING = re.compile(r"(?P<name>.+?): (?P<word>survives|undecided|rejected), ")
 
 
-def read_breaks():
+def read_breaks(book: Book) -> dict[str, dict]:
     """The list of deliberate faults: a dict from name to a dict."""
-    return tomllib.loads(BREAKS.read_text(encoding="utf-8"))
+    if not book.package or sources.path_of(book.root, book.package) is None:
+        raise UsageError(f"package is {book.package!r} in the table [book] of claims.toml; accepted"
+                         f" is the name of the package under test, which stands in {book.root}")
+    if not book.breaks.exists():
+        raise UsageError(f"there is no {book.breaks}; accepted is a list of deliberate faults")
+    return tomllib.loads(book.breaks.read_text(encoding="utf-8"))
 
 
-def broken_source(name, fault):
+def short(book, module) -> str:
+    """Name of a module below the package under test; the package's own is the package's."""
+    return module.removeprefix(f"{book.package}.")
+
+
+def dotted(book, module) -> str:
+    """Full name of a module that goes by its short name."""
+    return module if module == book.package else f"{book.package}.{module}"
+
+
+def path_of(book, module) -> pathlib.Path:
+    """The file of a module that goes by its short name."""
+    path = sources.path_of(book.root, dotted(book, module))
+    if path is None:
+        raise ValueError(f"module is {module!r}; accepted are the modules of {book.package}")
+    return path
+
+
+def broken_source(book: Book, name: str, fault: dict) -> str:
     """Text of the fault's module with the fault in it."""
-    text = (ROOT / f"spdlib/{fault['module']}.py").read_text(encoding="utf-8")
+    path = path_of(book, fault["module"])
+    text = path.read_text(encoding="utf-8")
     if (count := text.count(fault["old"])) != 1:
         raise ValueError(
-            f"old of {name!r} is {fault['old']!r}, {count} times in {fault['module']}.py; accepted "
-            "is a text that stands there once"
+            f"old of {name!r} is {fault['old']!r}, {count} times in {path.relative_to(book.root)}; "
+            "accepted is a text that stands there once"
         )
     return text.replace(fault["old"], fault["new"])
 
 
-def broken_copy(name, fault, folder):
-    """Copy spdlib, with the fault, into `folder`; returns the environment that imports the copy."""
-    source, package = broken_source(name, fault), folder / "spdlib"
-    shutil.copytree(ROOT / "spdlib", package, ignore=shutil.ignore_patterns("__pycache__"))
-    (package / f"{fault['module']}.py").write_text(source, encoding="utf-8")
+def broken_copy(book: Book, name: str, fault: dict, folder: pathlib.Path) -> dict[str, str]:
+    """Copy the package, with the fault, into `folder`; returns the environment that imports it."""
+    source, package = broken_source(book, name, fault), path_of(book, book.package)
+    if package.name == "__init__.py":
+        package = package.parent
+        shutil.copytree(package, folder / package.relative_to(book.root),
+                        ignore=shutil.ignore_patterns("__pycache__"))
+    broken = folder / path_of(book, fault["module"]).relative_to(book.root)
+    broken.write_text(source, encoding="utf-8")
     return {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @functools.cache
-def content(chapter):
-    """Code of a chapter, and the modules of spdlib to which its imports lead."""
-    return code(chapter), modules(chapter)
+def content(book, chapter):
+    """Code of a chapter; modules of the package to which its imports lead; the other ones there.
+
+    The engine is neither: of it, its version counts.
+    """
+    source = code(chapter)
+    reached = sources.modules(book.root, source)
+
+    def within(package):
+        return {each for each in reached if each == package or each.startswith(f"{package}.")}
+
+    own = within(book.package)
+    return source, own, reached - own - within(__package__)
 
 
 @functools.cache
-def parts(module):
+def parts(root, module):
     """A module's statements outside of functions, and its functions and methods by qualified name.
 
     These are triples: first line, last line, and text. A class keeps the names of its methods. No
     text has docstrings or comments.
     """
-    tree = ast.parse((ROOT / f"spdlib/{module}.py").read_text(encoding="utf-8"))
+    tree = ast.parse(sources.text_of(root, module))
     functions = {}
 
     def strip(node, path):
@@ -117,10 +155,11 @@ def bound(statement):
 
 
 def needed(statement, names):
-    """Text of what a statement outside of functions is to code that has these names.
+    """The part of a statement outside of functions that matters to code with these names: text.
 
-    Of an import that are the names it binds, of a class what it says and those of its methods that
-    are named, or could be called without that; where it binds none of the names, it is empty.
+    An import keeps the names that are used. A class keeps its own statements and those methods that
+    are named or have underscores, which Python calls by itself. A statement that binds none of the
+    names is left out.
     """
     function = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Name)
     own = bound(statement)
@@ -136,107 +175,113 @@ def needed(statement, names):
     return ast.unparse(statement)
 
 
-@functools.cache
-def taken(text):
-    """What a text imports of spdlib: pairs of a module and a name, None for the module itself."""
-    found = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ImportFrom) and (node.level or node.module.startswith("spdlib")):
-            module = (node.module or "").removeprefix("spdlib").removeprefix(".")
-            found |= {(module or alias.name, alias.name if module else None)
-                      for alias in node.names}
-    return found
-
-
-def stands_in(fault):
+def stands_in(book: Book, fault: dict) -> set[str | None]:
     """The functions of the broken module in which the fault stands; None for outside of them."""
-    text = (ROOT / f"spdlib/{fault['module']}.py").read_text(encoding="utf-8")
+    text = path_of(book, fault["module"]).read_text(encoding="utf-8")
     start = text.index(fault["old"])
     lead = len(fault["old"]) - len(fault["old"].lstrip())
     lines = range(text.count("\n", 0, start + lead) + 1,
                   text.count("\n", 0, start + len(fault["old"].rstrip())) + 2)
-    _, functions = parts(fault["module"])
+    _, functions = parts(book.root, dotted(book, fault["module"]))
     spans = {name: range(first, last + 1) for name, (first, last, _) in functions.items()}
     places = [next((name for name, span in spans.items() if line in span), None) for line in lines]
     return set(places)
 
 
-def digest(*parts):
+def digest(*parts) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def called(chapter, footprint):
+def called(book: Book, chapter, footprint: dict) -> list[str] | None:
     """What the outputs of a chapter depend on: its code, what it calls, and what these name.
 
-    None where a function of the footprint is no longer there.
+    Modules that are not under test count as they stand. None where a function of the footprint is
+    no longer there.
     """
-    cells, imported = content(chapter)
-    texts = {module: [] for module in sorted(imported)}
+    cells, own, others = content(book, chapter)
+    texts = {module: [] for module in sorted(own)}
     for module in texts:
-        for name in footprint.get(module, ()):
-            if name not in parts(module)[1]:
+        for name in footprint.get(short(book, module), ()):
+            if name not in parts(book.root, module)[1]:
                 return None
-            texts[module].append(parts(module)[1][name][2])
+            texts[module].append(parts(book.root, module)[1][name][2])
+    outside = named_outside(book.root, cells, texts)
+    return [claimbook.ENGINE, cells,
+            *(f"{module} {sources.text_of(book.root, module)}" for module in sorted(others)),
+            *(f"{short(book, module)} {text}" for module in texts
+              for text in texts[module] + outside[module])]
+
+
+def named_outside(root, cells, texts):
+    """What stands outside of functions and is named, by a chapter or by what it calls.
+
+    `texts` has for each module the functions that are called. A dict from modules to texts.
+    """
     named, outside, before = {module: set() for module in texts}, {}, None
     while outside != before:  # what is named may name more
         before = outside
         for module, found in [("", [cells]), *texts.items()]:
             found = found + before.get(module, [])
-            names = set().union(*map(words, found))
-            named.setdefault(module, set()).update(names)
-            for source, name in set().union(*map(taken, found)):
-                where = source if source in texts else "__init__"
-                if where in named:
-                    named[where] |= {name or source} if name or where != source else names
-        outside = {module: [text for statement in parts(module)[0]
+            used = set().union(*map(words, found))
+            if module:
+                named[module] |= used
+            package = module and sources.package_of(root, module)
+            for source, name in set().union(*(sources.taken(root, text, package)
+                                              for text in found)):
+                if source in named:
+                    named[source] |= {name} if name else used
+        outside = {module: [text for statement in parts(root, module)[0]
                             if (text := needed(statement, named[module]))] for module in texts}
-    return [cells, *(f"{module} {text}" for module in texts
-                     for text in texts[module] + outside[module])]
+    return outside
 
 
-def key(fault, chapter):
+def key(book: Book, fault: dict, chapter) -> str:
     """Digest of what a run depends on: the fault, and what the chapter calls."""
-    footprint = read_record("footprints").get(topic(chapter), {}).get("functions", {})
-    return digest(fault["module"], fault["old"], fault["new"], *called(chapter, footprint) or ())
+    footprint = read_record(book, "footprints").get(topic(chapter), {}).get("functions", {})
+    return digest(fault["module"], fault["old"], fault["new"],
+                  *called(book, chapter, footprint) or ())
 
 
-def trace(chapter):
+def trace(book: Book, chapter) -> dict[str, list[str]]:
     """The footprint of a chapter: a dict from modules to the names of functions that it calls."""
+    package = path_of(book, book.package)
+    home = package.parent if package.name == "__init__.py" else package
     with tempfile.TemporaryDirectory() as folder:
         notes = pathlib.Path(folder, "notes")
-        paths = os.pathsep.join([str(TRACER), *filter(None, [os.environ.get("PYTHONPATH")])])
-        env = {"PYTHONPATH": paths, "SPDLIB_FOOTPRINT": str(notes), "PYTHONDONTWRITEBYTECODE": "1"}
-        executed = execute(chapter, book=ROOT / "book", env=env)
+        env = {"PYTHONPATH": str(TRACER), "PYTHONDONTWRITEBYTECODE": "1",
+               "CLAIMBOOK_FOOTPRINT": str(notes), "CLAIMBOOK_PACKAGE": str(home)}
+        executed = execute(chapter, book=book.folder, env=env)
         if errors := outcome(executed):
             raise RuntimeError(f"{chapter.stem} does not run without a fault: {errors}")
         lines = set(notes.read_text(encoding="utf-8").splitlines())
+    own = {short(book, module): module for module in content(book, chapter)[1]}
     footprint = {}
     for module, name in sorted(line.split(" ") for line in lines):
-        if module in content(chapter)[1] and name in parts(module)[1]:
+        if module in own and name in parts(book.root, own[module])[1]:
             footprint.setdefault(module, []).append(name)
     return footprint
 
 
-def traced(chapter):
+def traced(book: Book, chapter) -> bool:
     """Whether the footprint on record is that of the chapter as it stands."""
-    known = read_record("footprints").get(topic(chapter))
-    texts = known and called(chapter, known["functions"])
+    known = read_record(book, "footprints").get(topic(chapter))
+    texts = known and called(book, chapter, known["functions"])
     return texts is not None and digest(*texts) == known["key"]
 
 
-def run(name, fault, notebook, run_on=True):
+def run(book: Book, name: str, fault: dict, notebook, run_on=True) -> tuple[dict, float]:
     """Run a chapter, or an excerpt of one, with the fault: its outcome, and its seconds.
 
     With `run_on` it runs on after errors, else the first one ends it.
     """
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        env = broken_copy(name, fault, pathlib.Path(folder))
-        executed = execute(notebook, book=ROOT / "book", env=env, run_on=run_on)
+        env = broken_copy(book, name, fault, pathlib.Path(folder))
+        executed = execute(notebook, book=book.folder, env=env, run_on=run_on)
     return outcome(executed), time.monotonic() - start
 
 
-def outcome(executed):
+def outcome(executed) -> dict:
     """What an executed chapter says of a fault: a dict of what is not empty among these.
 
     `caught`: the claims that caught it, by an exception of their own, and how. `untested`: other
@@ -275,34 +320,36 @@ def how(error):
     return "candidates too close" if " apart, " in message else "inconclusive"
 
 
-def claiming():
+def claiming(book: Book) -> list[pathlib.Path]:
     """The chapters that test a claim: their paths."""
-    return [chapter for chapter in chapters() if "with claim(" in content(chapter)[0]]
+    return [chapter for chapter in book.chapters() if "with claim(" in content(book, chapter)[0]]
 
 
-def reached(fault):
+def reached(book: Book, fault: dict) -> list[pathlib.Path]:
     """The chapters that test a claim and execute the fault, by their footprints: their paths."""
-    module, places = fault["module"], stands_in(fault)
+    module, places = fault["module"], stands_in(book, fault)
+    footprints = read_record(book, "footprints")
 
     def executes(chapter):
-        footprint = read_record("footprints").get(topic(chapter), {}).get("functions", {})
-        return None in places or not places.isdisjoint(footprint.get(module, ()))
+        functions = footprints.get(topic(chapter), {}).get("functions", {})
+        return None in places or not places.isdisjoint(functions.get(module, ()))
 
-    return [chapter for chapter in claiming()
-            if module in content(chapter)[1] and executes(chapter)]
+    return [chapter for chapter in claiming(book)
+            if dotted(book, module) in content(book, chapter)[1] and executes(chapter)]
 
 
-def topic(chapter):
+def topic(chapter) -> str:
     """Name of a chapter without its number, which may change."""
     return chapter.stem.partition("_")[2]
 
 
-def read_record(part="breaks"):
+def read_record(book: Book, part="breaks") -> dict:
     """What has been recorded: a dict from the name of a break to its fault and its runs.
 
     Or, with "footprints", one from the topic of a chapter to what it calls, and the key of that.
     """
-    return parsed(RECORD, RECORD.stat().st_mtime_ns)[part] if RECORD.exists() else {}
+    path = book.record
+    return parsed(path, path.stat().st_mtime_ns)[part] if path.exists() else {}
 
 
 @functools.lru_cache(1)
@@ -311,13 +358,13 @@ def parsed(path, changed):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def write_record(footprints, breaks):
+def write_record(book: Book, footprints: dict, breaks: dict) -> None:
     """Write both parts of the record."""
     record = {"footprints": footprints, "breaks": breaks}
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-    unfinished = RECORD.with_suffix(".tmp")
+    unfinished = book.record.with_suffix(".tmp")
     unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(RECORD)  # whole at every moment, whenever this is killed
+    unfinished.replace(book.record)  # whole at every moment, whenever this is killed
 
 
 def recorded_runs(breaks, reach, runs):
@@ -330,51 +377,53 @@ def recorded_runs(breaks, reach, runs):
     return record
 
 
-def take_footprints(pool):
+def take_footprints(book, pool):
     """Trace the chapters that have changed since they were traced last."""
-    footprints = {topic(chapter): read_record("footprints").get(topic(chapter))
-                  for chapter in claiming()}
-    jobs = {pool.submit(trace, chapter): chapter for chapter in claiming() if not traced(chapter)}
+    footprints = {topic(chapter): read_record(book, "footprints").get(topic(chapter))
+                  for chapter in claiming(book)}
+    jobs = {pool.submit(trace, book, chapter): chapter
+            for chapter in claiming(book) if not traced(book, chapter)}
     for job in as_completed(jobs):
         chapter, functions = jobs[job], job.result()
-        entry = {"key": digest(*called(chapter, functions)), "functions": functions}
+        entry = {"key": digest(*called(book, chapter, functions)), "functions": functions}
         footprints[topic(chapter)] = entry
         known = {stem: footprint for stem, footprint in footprints.items() if footprint}
-        write_record(known, read_record())
+        write_record(book, known, read_record(book))
         count = sum(map(len, functions.values()))
-        print(f"{chapter.stem} calls {count} functions of spdlib", flush=True)
+        print(f"{chapter.stem} calls {count} functions of {book.package}", flush=True)
 
 
-def main(names=()):
+def main(book: Book, names=()) -> None:
     """Run what is not on record under its present key; a line of progress for each run."""
-    breaks = read_breaks()
+    breaks = read_breaks(book)
     if unknown := set(names) - set(breaks):
-        sys.exit(f"BREAK is {unknown.pop()!r}; accepted are the names in {BREAKS.name}")
+        raise UsageError(f"BREAK is {unknown.pop()!r}; accepted are the names in "
+                         f"{book.breaks.name}")
     for name, fault in breaks.items():
-        broken_source(name, fault)
+        broken_source(book, name, fault)
     pool = ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"),
                                signal.signal, (signal.SIGINT, signal.SIG_DFL))
     try:
-        take_footprints(pool)
-        recorded = read_record()
+        take_footprints(book, pool)
+        recorded = read_record(book)
         runs = {(name, stem): run
                 for name in recorded for stem, run in recorded[name]["runs"].items()}
-        reach = {name: reached(fault) for name, fault in breaks.items()}
-        keys = {(name, chapter): key(breaks[name], chapter)
+        reach = {name: reached(book, fault) for name, fault in breaks.items()}
+        keys = {(name, chapter): key(book, breaks[name], chapter)
                 for name in names or breaks for chapter in reach[name]}
         todo = [(name, chapter) for (name, chapter), present in keys.items()
                 if runs.get((name, topic(chapter)), {}).get("key") != present]
         print(f"{len(todo)} of {len(keys)} runs; the others are on record", flush=True)
-        footprints = read_record("footprints")
-        write_record(footprints, recorded_runs(breaks, reach, runs))
+        footprints = read_record(book, "footprints")
+        write_record(book, footprints, recorded_runs(breaks, reach, runs))
         start = time.monotonic()
-        jobs = {pool.submit(run, name, breaks[name], chapter): (name, chapter)
+        jobs = {pool.submit(run, book, name, breaks[name], chapter): (name, chapter)
                 for name, chapter in todo}
         for done, job in enumerate(as_completed(jobs), 1):
             name, chapter = jobs[job]
             found, seconds = job.result()
             runs[name, topic(chapter)] = {"key": keys[name, chapter]} | found
-            write_record(footprints, recorded_runs(breaks, reach, runs))
+            write_record(book, footprints, recorded_runs(breaks, reach, runs))
             left = (time.monotonic() - start) / done * (len(todo) - done) / 60
             caught = ", ".join(found.get("caught", ())) or "no claim"
             print(f"{done:4} of {len(todo)}  {seconds:4.0f} s, {left:4.0f} min left  "
@@ -382,6 +431,3 @@ def main(names=()):
     finally:
         pool.shutdown(cancel_futures=True)
 
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

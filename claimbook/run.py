@@ -1,8 +1,5 @@
-"""The command line: `spdlib run` reruns a chapter, `spdlib plan` foresees the error of a release,
-`spdlib ledger` writes the ledger.
-"""
+"""Reruns: a chapter at other parameters, at every point of a grid, on processes or a cluster."""
 
-import argparse
 import contextlib
 import copy
 import csv
@@ -12,20 +9,14 @@ import json
 import multiprocessing
 import os
 import pathlib
-import re
 import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
-from .frechet import frechet_sensitivity
-from .ledger import ID, MIME, ClaimError, ledger, tally
-from .planning import plan, records_needed
+from .book import Book, UsageError
+from .ledger import CLAIM, ID, MIME
 from .show import aligned
-from .spd import ball_from_bounds
 
-CLAIM = re.compile(
-    rf"""\bclaim\(\s*["'](?P<id>{ID.pattern})["']\s*,\s*["'](?P<stated>\w+)["']"""
-)
 BOOLS = {"true": True, "false": False}
 SCALARS = {"int": int, "float": float, "str": str, "bool": lambda text: BOOLS[text.lower()]}
 LISTS = {
@@ -34,147 +25,35 @@ LISTS = {
     "list[float]": {int, float},
     "list[str]": {str},
 }
-NEEDED = "ipykernel", "nbclient", "nbformat", "papermill"  # by `spdlib run`
+NEEDED = "ipykernel", "nbclient", "nbformat", "papermill"
 
 
-class UsageError(Exception):
-    """The command cannot be carried out as it was given."""
+def rerun(book: Book, name, settings=(), output=None, jobs=None, scheduler=None) -> bool:
+    """Run a chapter at every point of the grid that `settings` span, and print all verdicts.
 
-
-def main(argv=None):
-    """Exit code: 0 all is as stated, 1 something is not, 2 it stopped before anything ran."""
-    arguments = _parser().parse_args(argv)
-    try:
-        return arguments.command(arguments)
-    except UsageError as error:
-        print(f"spdlib: {error}", file=sys.stderr)
-        return 2
-    except (ClaimError, OSError) as error:
-        print(f"spdlib: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
-
-
-def _parser():
-    parser = argparse.ArgumentParser(prog="spdlib", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    run = commands.add_parser("run", help="run a chapter at other parameters, show every verdict")
-    run.set_defaults(command=_run)
-    run.add_argument("chapter", metavar="CHAPTER",
-                     help="path, stem (05_sensitivity) or number (5)")
-    run.add_argument("-p", dest="settings", action="append", default=[], metavar="NAME=VALUES",
-                     help="a parameter; values with commas between them make a grid")
-    run.add_argument("-o", dest="output", type=pathlib.Path, metavar="OUTDIR",
-                     help="keep the executed notebooks and verdicts.csv here")
-    run.add_argument("-j", dest="jobs", type=int, help="runs at a time (default: one a core)")
-    run.add_argument("--scheduler", metavar="ADDRESS",
-                     help="run on the workers of this dask scheduler, who see the book's folder "
-                          "under the same path")
-    foresee = commands.add_parser("plan", help="how far a private mean will be from the mean")
-    foresee.set_defaults(command=_plan)
-    foresee.add_argument("-k", type=int, required=True, help="size of the matrices, up to 100")
-    foresee.add_argument("-n", type=int, required=True, help="number of records")
-    foresee.add_argument("--radius", type=float, help="of the public ball that holds the records")
-    foresee.add_argument("--low", type=float, help="in place of --radius, public bounds on")
-    foresee.add_argument("--high", type=float, help="the eigenvalues of a record")
-    foresee.add_argument("--epsilon", type=float, required=True, help="of the promise")
-    foresee.add_argument("--delta", type=float, required=True, help="of the promise")
-    foresee.add_argument("--error", type=float, metavar="WANTED",
-                         help="mean error that is wanted: how many records does it take?")
-    write = commands.add_parser("ledger", help="write the ledger as JSON")
-    write.set_defaults(command=_ledger)
-    write.add_argument("-o", dest="output", type=pathlib.Path, metavar="FILE",
-                       help="file (default: standard output)")
-    for command in run, write:
-        command.add_argument("--book", type=pathlib.Path, metavar="DIR",
-                             help="the folder that holds claims.toml")
-    return parser
-
-
-def _ledger(arguments):
-    book = find_book(arguments.book)
-    with accepting("DIR", book, "a folder whose chapters and claims.toml can be read"):
-        rows = ledger(book)
-    text = json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
-    if arguments.output:
-        with accepting("FILE", arguments.output, "a file that can be written"):
-            arguments.output.write_text(text, encoding="utf-8")
-    else:
-        sys.stdout.write(text)
-    print(tally(rows), file=sys.stderr)
-    return 0
-
-
-def _plan(arguments):
-    try:
-        lines = list(planned(arguments))
-    except ValueError as error:
-        raise UsageError(error) from None
-    print(*lines, sep="\n")
-    return 0
-
-
-def planned(a):
-    """Lines that say what a release costs in error, for the arguments `a` of `spdlib plan`."""
-    bounds = a.low is not None, a.high is not None
-    if any(bounds) == (a.radius is not None) or any(bounds) != all(bounds):
-        raise UsageError(f"--radius is {a.radius}, --low {a.low}, --high {a.high}; accepted is "
-                         "either --radius or both of the others")
-    ball, radius = "a public centre", a.radius
-    if any(bounds):
-        center, radius = ball_from_bounds(a.low, a.high, a.k)
-        ball = f"{center[0, 0]:.4g}·I, which holds eigenvalues from {a.low:g} to {a.high:g}"
-    rows = plan(a.k, a.n, radius, a.epsilon, a.delta)
-    yield (f"ball       radius {radius:.4g} about {ball}\n"
-           f"records    {a.n} of size {a.k}: one replaced moves the mean by at most "
-           f"{frechet_sensitivity(a.n, radius):.4g}\n"
-           f"errors     log-Euclidean distances to the mean of the clipped records: bare, and\n"
-           f"           projected onto the ball, the mean at its centre or in the worst place, or\n"
-           f"           shrunk towards the centre (shrink=True) and then projected\n")
-    header = ["noise", "δ", "scale", "bare: mean", "95% within", "projected: centre", "worst",
-              "shrunk: centre", "worst"]
-    yield aligned([header, *([row[0], *("–" if value is None else f"{value:.4g}"
-                                        for value in row[1:])] for row in rows)])
-    best, pure = min(rows[:-1], key=lambda row: row.bare), rows[-1]
-    yield (f"\nAt ({a.epsilon:g}, {a.delta:g}) bare {best.mechanism} noise errs least; laplace "
-           f"errs {pure.bare / best.bare:.3g} times as much, and promises more: δ = 0. "
-           "“discrete gaussian”, for a release that leaves, errs as gaussian up to some ten "
-           "million records.")
-    if a.error is not None:
-        needed = (f"{row.mechanism} "
-                  f"{records_needed(a.k, radius, a.epsilon, row.delta, a.error, row.mechanism)}"
-                  for row in rows)
-        yield f"Records for a mean error of {a.error:g}: {', '.join(needed)}."
-
-
-def _run(arguments):
-    needed = [*NEEDED, *(["distributed"] if arguments.scheduler else [])]
-    missing = [name for name in needed if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError("spdlib run needs the book's packages: pip install 'spdlib[book]' "
-                         f"(missing: {', '.join(missing)})")
-    book, output = find_book(arguments.book), arguments.output and arguments.output.resolve()
-    chapter = find_chapter(book, arguments.chapter)
-    with accepting("CHAPTER", arguments.chapter, "a notebook that can be read"):
-        grid = read_grid(chapter, arguments.settings)
-    if arguments.jobs is not None and (arguments.jobs < 1 or arguments.scheduler):
-        raise UsageError(f"JOBS is {arguments.jobs}; accepted are integers ≥ 1, and none with a "
+    Returns whether all came out as stated. The executed notebooks and `verdicts.csv` are kept in
+    the folder `output`.
+    """
+    require_packages([*NEEDED, *(["distributed"] if scheduler else [])])
+    chapter, output = find_chapter(book, name), output and output.resolve()
+    with accepting("CHAPTER", name, "a notebook that can be read"):
+        grid = read_grid(chapter, settings)
+    if jobs is not None and (jobs < 1 or scheduler):
+        raise UsageError(f"JOBS is {jobs}; accepted are integers ≥ 1, and none with a "
                          "scheduler, which knows its workers")
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     for point in points:
-        message = refusal(chapter, point, book)
-        if message:
+        if message := refusal(chapter, point, book.folder):
             raise UsageError(message)
-    if output and output.is_relative_to(book):
+    if output and output.is_relative_to(book.folder):
         raise UsageError(f"OUTDIR is {str(output)!r}; accepted is a folder outside the book "
-                         f"{str(book)!r}")
-    with workers(arguments.scheduler, min(arguments.jobs or os.cpu_count(), len(points))) as pool:
+                         f"{str(book.folder)!r}")
+    with workers(scheduler, min(jobs or os.cpu_count(), len(points))) as pool:
         if output:
             with accepting("OUTDIR", output, "a folder that can be written"):
                 output.mkdir(parents=True, exist_ok=True)
                 open(output / "verdicts.csv", "a", encoding="utf-8").close()
-        outcomes = run_points(chapter, book, points, output, pool)
+        outcomes = run_points(chapter, book.folder, points, output, pool)
     table = [["run", *grid, "claim", "stated", "verdict", "message"]]
     for number, point in enumerate(points, 1):
         table += [[number, *point.values(), *row] for row in outcomes[number]]
@@ -182,7 +61,14 @@ def _run(arguments):
     if output:
         with open(output / "verdicts.csv", "w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows(table)
-    return int(not all(map(as_stated, itertools.chain(*outcomes.values()))))
+    return all(map(as_stated, itertools.chain(*outcomes.values())))
+
+
+def require_packages(names):
+    """Raise UsageError where a package is missing that only books need."""
+    if missing := [name for name in names if importlib.util.find_spec(name) is None]:
+        raise UsageError("the packages of books are needed, the extra [book] (missing: "
+                         f"{', '.join(missing)})")
 
 
 @contextlib.contextmanager
@@ -196,27 +82,15 @@ def accepting(name, value, accepted):
         raise UsageError(message) from None
 
 
-def find_book(given=None):
-    """The chapters' folder: that of claims.toml, in `given` or else nearest upward from here."""
-    here = pathlib.Path(given or ".").resolve()
-    for folder in [here] if given else [here, *here.parents]:
-        for book in folder, folder / "book":
-            if (book / "claims.toml").is_file():
-                return book
-    where = "holds" if given else "and the folders above it hold"
-    raise UsageError(f"{here} {where} neither claims.toml nor book/claims.toml; "
-                     "--book DIR names the book's folder")
-
-
 def find_chapter(book, name):
     """The chapter that a path, a stem or a number names."""
     if name.isdecimal():
-        paths = book.glob(f"{int(name):02}_*.ipynb")
+        paths = book.folder.glob(f"{int(name):02}_*.ipynb")
     else:
-        paths = [pathlib.Path(name), book / f"{name}.ipynb"]
+        paths = [pathlib.Path(name), book.folder / f"{name}.ipynb"]
     found = [path.resolve() for path in paths if path.suffix == ".ipynb" and path.is_file()]
     if len(found) != 1:
-        stems = ", ".join(sorted(path.stem for path in book.glob("[0-9]*.ipynb")))
+        stems = ", ".join(sorted(path.stem for path in book.folder.glob("[0-9]*.ipynb")))
         raise UsageError(f"CHAPTER is {name!r}; accepted are a path, the number or the name "
                          f"of one of: {stems}")
     return found[0]
@@ -338,9 +212,10 @@ def run_points(chapter, book, points, output, pool):
 def execute(notebook, parameters=None, *, book, env=None, run_on=False):
     """The notebook (a path or a node), executed in the folder `book`: a new node.
 
-    The kernel is this interpreter's. The run stops at the first error, which stands among the
-    outputs of its cell, as does the death of the kernel. With `run_on` it runs on after errors,
-    except up to the validating cell. `env` is added to the environment of the kernel.
+    The kernel is this interpreter's, and it imports what stands in the book's root before what is
+    installed. The run stops at the first error, which stands among the outputs of its cell, as does
+    the death of the kernel. With `run_on` it runs on after errors, except up to the validating
+    cell. `env` is added to the environment of the kernel; its PYTHONPATH comes first.
     """
     import nbclient
     import nbformat
@@ -374,9 +249,8 @@ def execute(notebook, parameters=None, *, book, env=None, run_on=False):
         resources={"metadata": {"path": str(book)}},
         on_cell_start=lambda cell, cell_index: started.append(cell),
     )
-    environment = os.environ | {"OMP_NUM_THREADS": "1"} | (env or {})
     try:
-        client.execute(env=environment, cleanup_kc=True)
+        client.execute(env=environment(book, env), cleanup_kc=True)
     except CellExecutionError:
         pass  # the outputs say more
     except DeadKernelError as error:
@@ -385,6 +259,13 @@ def execute(notebook, parameters=None, *, book, env=None, run_on=False):
         )
         started[-1].outputs.append(death)
     return notebook
+
+
+def environment(book, env=None) -> dict[str, str]:
+    """The environment in which chapters run: one thread, and the book's root on the path."""
+    paths = [(env or {}).get("PYTHONPATH"), str(Book.at(book).root), os.environ.get("PYTHONPATH")]
+    own = {"OMP_NUM_THREADS": "1"} | (env or {})
+    return os.environ | own | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def with_parameters(notebook, parameters):

@@ -10,7 +10,7 @@ from .ledger import MIME, VERDICT
 COLUMNS = "candidate", "what it says", "margin", "survives"
 
 
-def aligned(rows):
+def aligned(rows) -> str:
     """Rows of a table as lines with aligned columns."""
     texts = [[str(entry) for entry in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
@@ -19,7 +19,7 @@ def aligned(rows):
     return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
-def table(header, rows, caption=None):
+def table(header, rows, caption: str | None = None) -> None:
     """Show a table of numbers or words.
 
     Parameters
@@ -55,7 +55,7 @@ def table(header, rows, caption=None):
     )
 
 
-def claim_block(record):
+def claim_block(record) -> None:
     """Show a `Record`: a table for each check, with a row for each candidate.
 
     The link leads to the row of the ledger, on whatever page that stands: the book's build
@@ -68,8 +68,9 @@ def claim_block(record):
     for check in record["checks"]:
         rows = [*map(list, _candidates(check))]
         body = aligned([COLUMNS, *rows]).replace("\n", "\n    ")
-        lines.append(f"  {check['evidence']}, {check['summary']}\n    {body}")
-        title = f"<b>{check['evidence']}</b> {html.escape(check['summary'])}"
+        summary = f"{check['summary']}; would not notice {check['unnoticed']}"
+        lines.append(f"  {check['evidence']}, {summary}\n    {body}")
+        title = f"<b>{check['evidence']}</b> {html.escape(summary)}"
         tables.append(_html_table("check", title, COLUMNS, rows, [""] * 4, survivor=True))
     block = (
         f'<div class="claim claim-{verdict}"><p><a href="#ledger-{id}">{id}</a> '

@@ -13,9 +13,10 @@ import re
 
 from docutils import nodes
 
-from spdlib.ledger import UNTESTED, VERDICTS, ledger
+from ..ledger import UNTESTED, VERDICTS, ledger
+from . import folder_of, is_page, pages_of
 
-PAGE, FILE, MARKER = "book/map", "book/claims.svg", "<!-- map -->"
+FILE, MARKER = "claims.svg", "<!-- map -->"  # the file stands beside the page
 WORDS = [*VERDICTS, UNTESTED]
 LEGEND, HEAD, ROW = 92, 44, 28  # heights: of the legend, of a chapter's heading, of a claim
 ARCS, WIDE, HIGH = 150, 66, 22  # width of the arcs; size of a claim's shape
@@ -170,41 +171,41 @@ def listed(rows, chapters):
 def figure(rows, chapters):
     """HTML of the map and of the list."""
     return f"""<figure class="map"><div class="wide">{svg(rows, chapters)}</div>
-<figcaption>The map as <a href="{pathlib.Path(FILE).name}">a file</a>, which needs nothing else;
+<figcaption>The map as <a href="{FILE}">a file</a>, which needs nothing else;
 in the folder of these pages its links work.</figcaption>
 <details><summary>the same as a list</summary>
 {"".join(listed(rows, chapters))}</details></figure>"""
 
 
-def chapters_of(app):
+def chapters_of(app, map_page):
     """For each chapter its number and title, and its address from the page of the map."""
     found = {}
     for page in sorted(app.env.found_docs):
-        if match := re.fullmatch(r"book/((\d+)_\w+)", page):
+        if match := re.fullmatch(r"(?:.*/)?((\d+)_\w+)", page):
             title = f"{int(match[2])}. {app.env.titles[page].astext()}"
-            found[match[1]] = title, app.builder.get_relative_uri(PAGE, page)
+            found[match[1]] = title, app.builder.get_relative_uri(map_page, page)
     return found
 
 
 def draw(app, doctree, page):
     """Put the map at its marker."""
-    if page == PAGE:
+    if is_page(page, "map"):
         for node in list(doctree.findall(nodes.raw)):
             if node.astext().strip() == MARKER:
-                text = figure(ledger(pathlib.Path(app.srcdir) / "book"), chapters_of(app))
+                text = figure(ledger(folder_of(app)), chapters_of(app, page))
                 node.replace_self(nodes.raw("", text, format="html"))
 
 
 def write(app, error):
     """Write the map as a file."""
-    if not error:
-        text = svg(ledger(pathlib.Path(app.srcdir) / "book"), chapters_of(app))
-        (pathlib.Path(app.outdir) / FILE).write_text(text, encoding="utf-8")
+    for page in [] if error else pages_of(app.env, "map"):
+        text = svg(ledger(folder_of(app)), chapters_of(app, page))
+        (pathlib.Path(app.outdir, page).parent / FILE).write_text(text, encoding="utf-8")
 
 
 def map_page(app, env, *changes):
     """The page is always out of date, since it depends on every chapter."""
-    return [PAGE]
+    return pages_of(env, "map")
 
 
 def setup(app):

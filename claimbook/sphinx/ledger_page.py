@@ -1,7 +1,7 @@
 """Sphinx hook: fills the pages of the ledger and of the errata from the recorded outputs and
 nothing else, draws the verdicts, leads the links to claims, and writes ledger.json.
 
-The ledger's page is the one whose file is called NUMBER_ledger; its name stands nowhere else.
+The pages are those whose files are called ledger and errata, with or without a number.
 """
 
 import collections
@@ -10,13 +10,12 @@ import json
 import pathlib
 import re
 
-import verdicts
 from docutils import nodes
 
-from spdlib.ledger import UNTESTED, VERDICTS, ledger, read_claims, rests_on, summary
+from ..ledger import UNTESTED, VERDICTS, ledger, paper_of, read_claims, rests_on, summary
+from . import folder_of, is_page, pages_of, verdicts
 
-PAGE = re.compile(r"(.*/)?\d+_ledger")
-ERRATA = "book/errata"
+PAGES = "ledger", "errata"
 MARKERS = "<!-- verdicts -->", "<!-- printed -->"
 LABEL = re.compile(
     r"^\(\S+\)=\n|^:(?:label|name):.*\n|(?<=\$\$) *\([\w:-]+\)$|\\label\{[^}]*\}", re.M
@@ -25,7 +24,16 @@ LINKS = 'href="#ledger-', 'href="#erratum-'  # what is written by those who do n
 READ = {
     "clear": "clear in the published text",
     "preprint only": "printed in the preprint only",
-    "damaged": "damaged in the copy of the paper at hand; the chapter says how it is read",
+    "damaged copy": "damaged in the copy of the paper at hand; the chapter says how it is read",
+    "one figure described": "a sentence on one figure, and no law",
+    "two readings": "open to two readings; the chapter puts both to the test",
+    "not in words": "as claimed of the paper, which says it in no words",
+}
+HARM = {
+    "none": "none",
+    "slip": "a slip; what follows from it stands",
+    "use": "a figure, an error or a time is misjudged",
+    "privacy": "a promise of privacy hangs on it",
 }
 
 
@@ -35,11 +43,12 @@ def without_labels(text):
 
 
 def scope(row):
-    """What the claim covers: its domain, its criterion, and how surely its text is read."""
+    """What the claim covers: domain and criterion, how surely it is read, and what harm it does."""
     parts = {
         "Domain": row["domain"],
         "Criterion": row["criterion"],
         "Text": READ.get(row["reading"], ""),
+        "Harm": HARM.get(row["harm"], ""),
     }
     return "".join(
         f"<p><b>{name}</b>: {html.escape(text)}.</p>" for name, text in parts.items() if text)
@@ -83,7 +92,7 @@ def line(row, claim, shaky, verdict_of):
     """
     id, verdict = row["id"], row["verdict"]
     kinds = list(dict.fromkeys(check["kind"] for check in row["evidence"]))
-    traits = f'data-paper="{id[:2]}" data-verdict="{verdict}" data-evidence="{" ".join(kinds)}"'
+    traits = f'data-paper="{paper_of(id)}" data-verdict="{verdict}" data-evidence="{" ".join(kinds)}"'
     return f"""
 <details class="claim-line" id="ledger-{id}" {traits}><summary>
 <span class="id">{id}</span>
@@ -136,7 +145,7 @@ def errata(rows, papers, claims):
 
     for prefix, paper in papers.items():
         wrong = [row for row in rows
-                 if row["id"].startswith(prefix) and row["verdict"] in VERDICTS[1:]]
+                 if paper_of(row["id"]) == prefix and row["verdict"] in VERDICTS[1:]]
         if wrong:
             yield f"\n## {paper['title']}\n"
             yield from map(erratum, sorted(wrong, key=order))
@@ -144,14 +153,15 @@ def errata(rows, papers, claims):
 
 def fill(app, page, source):
     """Replace the markers of the two pages."""
-    if page != ERRATA and not PAGE.fullmatch(page):
+    if not any(is_page(page, name) for name in PAGES):
         return
-    book = pathlib.Path(app.srcdir) / "book"
+    book = folder_of(app)
     rows, (papers, claims) = ledger(book), read_claims(book)
     shaky, verdict_of = rests_on(rows), {row["id"]: row["verdict"] for row in rows}
     parts = {
         "rows": [line(row, claims[row["id"]], shaky[row["id"]], verdict_of) for row in rows],
         "errata": errata(rows, papers, claims),
+        "papers": [f"<option>{prefix}</option>" for prefix in papers],
     }
     for marker, lines in parts.items():
         source[0] = source[0].replace(f"<!-- {marker} -->", "\n".join(lines))
@@ -159,25 +169,24 @@ def fill(app, page, source):
 
 def pages(app, env, *changes):
     """The two pages are always out of date, since they depend on every chapter."""
-    return [page for page in env.found_docs if page == ERRATA or PAGE.fullmatch(page)]
+    return [page for name in PAGES for page in pages_of(env, name)]
 
 
 def lead(app, doctree, page):
     """Lead links to claims to the two pages, and put the verdicts, in two ways, at markers."""
-    (ledger_page,) = filter(PAGE.fullmatch, app.env.found_docs)
-    address = {target: app.builder.get_relative_uri(page, target)
-               for target in (ledger_page, ERRATA)}
+    found = [next(iter(pages_of(app.env, name)), None) for name in PAGES]
+    address = [target and app.builder.get_relative_uri(page, target) for target in found]
     for node in list(doctree.findall(nodes.raw)):
         text = node.astext()
         if text.strip() in MARKERS:
-            book = pathlib.Path(app.srcdir) / "book"
+            book = folder_of(app)
             rows, (papers, _) = ledger(book), read_claims(book)
-            drawn = (verdicts.figure(rows, papers, address[ledger_page]),
+            drawn = (verdicts.figure(rows, papers, address[0] or ""),
                      f"<p><b>{summary(rows)}</b></p>")
             text = drawn[MARKERS.index(text.strip())]
-        for link, target in zip(LINKS, (ledger_page, ERRATA), strict=True):
-            if page != target:
-                text = text.replace(link, link.replace("#", f"{address[target]}#"))
+        for link, target, there in zip(LINKS, found, address, strict=True):
+            if target and page != target:
+                text = text.replace(link, link.replace("#", f"{there}#"))
         if text != node.astext():
             node.replace_self(nodes.raw("", text, format=node["format"]))
 
@@ -185,7 +194,7 @@ def lead(app, doctree, page):
 def write(app, error):
     """Write ledger.json beside the site's pages."""
     if not error:
-        rows = ledger(pathlib.Path(app.srcdir) / "book")
+        rows = ledger(folder_of(app))
         text = json.dumps(rows, indent=1, ensure_ascii=False)
         (pathlib.Path(app.outdir) / "ledger.json").write_text(text, encoding="utf-8")
 

@@ -5,16 +5,15 @@ Its links to claims are led to the ledger's page as those of the claims' blocks 
 
 import html
 import json
-import pathlib
 import re
 import textwrap
 import tomllib
 
-from spdlib.ledger import UNTESTED, ledger
+from ..ledger import UNTESTED, ledger
+from . import folder_of, is_page, pages_of
 
-PAGE = "book/net"
 AUDITORS = {"audit": "audit", "replay": "replay", "second": "DP-Auditorium"}
-PURE = {"proof", "certificate"}  # evidence that takes nothing from spdlib
+PURE = {"proof", "certificate"}  # evidence that takes nothing from the package under test
 
 
 def catches(entry):
@@ -120,28 +119,29 @@ def auditors_table(gauntlet):
 
 def fill(app, page, source):
     """Replace the markers of the page."""
-    if page != PAGE:
+    if not is_page(page, "net"):
         return
-    book = pathlib.Path(app.srcdir) / "book"
+    book = folder_of(app)
     record = json.loads((book / "net.json").read_text(encoding="utf-8"))["breaks"]
     rows = ledger(book)
-    gauntlet, breaks = (tomllib.loads((book / f"{name}.toml").read_text(encoding="utf-8"))
-                        for name in ("gauntlet", "breaks"))
     parts = {
         "totals": totals(record, rows),
-        "gauntlet": gauntlet_table(gauntlet, breaks),
-        "auditors": auditors_table(gauntlet),
         "breaks": "\n".join(by_module(record)),
         "claims": f'<ul class="catches">{"".join(by_claim(record, rows))}</ul>',
         "loose": f'<ul class="catches">{"".join(loose(record, rows))}</ul>',
     }
+    if (book / "gauntlet.toml").exists():  # kinds of bugs that others have had
+        gauntlet, breaks = (tomllib.loads((book / f"{name}.toml").read_text(encoding="utf-8"))
+                            for name in ("gauntlet", "breaks"))
+        parts["gauntlet"] = gauntlet_table(gauntlet, breaks)
+        parts["auditors"] = auditors_table(gauntlet)
     for marker, text in parts.items():
         source[0] = source[0].replace(f"<!-- {marker} -->", text)
 
 
 def net_page(app, env, *changes):
     """The page is always out of date, since it depends on every chapter."""
-    return [PAGE]
+    return pages_of(env, "net")
 
 
 def setup(app):

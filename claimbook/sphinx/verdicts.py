@@ -6,7 +6,7 @@ filling as well. A table that opens below it says the same to those who cannot s
 
 import html
 
-from spdlib.ledger import UNTESTED, VERDICTS, tally
+from ..ledger import UNTESTED, VERDICTS, paper_of, tally
 
 WIDTH, HEIGHT = 340, 44  # of the figure, and of the bar of one paper with its name
 WORDS = [*VERDICTS, UNTESTED]
@@ -19,7 +19,7 @@ def counts(rows, papers):
     """For each paper how many of its claims came out how: a dict of dicts."""
     found = {prefix: dict.fromkeys(WORDS, 0) for prefix in papers}
     for row in rows:
-        found[row["id"][:2]][row["verdict"]] += 1
+        found[paper_of(row["id"])][row["verdict"]] += 1
     return {prefix: numbers for prefix, numbers in found.items() if any(numbers.values())}
 
 
@@ -65,16 +65,13 @@ def table(found, papers, address):
 
 def figure(rows, papers, address):
     """HTML of the figure; `address` is that of the ledger."""
-    found, total = counts(rows, papers), sum(paper["claims"] for paper in papers.values())
+    found = counts(rows, papers)
     legend = "".join(f'{box(word, x + 0.5, 3, 12, 12)}<text x="{x + 18}" y="13">{word}</text>'
                      for word, x in LEGEND.items())
     height = 28 + len(found) * HEIGHT
-    reached = f"{len(rows)} claims"
-    if len(rows) < total:
-        reached = f"{len(rows)} of {total} claims so far"
     return f"""<figure class="verdicts">
 <svg role="img" viewBox="0 0 {WIDTH} {height}"><title>Claims by paper and verdict</title>
 {STRIPES}{legend}{"".join(bars(found, papers, address))}</svg>
-<figcaption>{reached}: {tally(rows)}.</figcaption>
+<figcaption>{len(rows)} claims: {tally(rows)}.</figcaption>
 <details><summary>the same as a table</summary>
 <div class="wide">{table(found, papers, address)}</div></details></figure>"""
