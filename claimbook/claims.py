@@ -131,6 +131,9 @@ class claim:
                 f"{self.id}: value is 0 in {_count((numbers == 0).sum(), 'entry', 'entries')} and "
                 "unit is None; accepted is a unit, relative to which a 0 is told from rounding"
             )
+        unnoticed = f"a relative error below {ROUNDING:g}"
+        if unit is not None:
+            unnoticed = f"an error below {ROUNDING:g} of the value or of its unit"
         unit = 0.0 if unit is None else _positive("unit", unit)
         results = {}
         for name, candidate in self._candidates(**candidates).items():
@@ -144,8 +147,6 @@ class claim:
                 survives = False if error >= SEPARATION else None
             how = "equal to rounding error" if survives else f"relative error {error:.1g}"
             results[name] = survives, how
-        unnoticed = f"a relative error below {ROUNDING:g}"
-        unnoticed += ", or one below that part of the unit" if np.any(unit) else ""
         summary = _count(numbers.size, "number", "numbers") + small
         self._settle("exact", summary, unnoticed, results)
 
@@ -205,8 +206,8 @@ class claim:
             for name, span in spans.items()
         }
         unnoticed = f"a probability off by less than {_resolved(n):g}"
-        if any(low < high for low, high in spans.values()):
-            unnoticed += ", or anything inside an interval"
+        if any(results[name][0] and low < high for name, (low, high) in spans.items()):
+            unnoticed += ", or anything inside the interval"
         summary = f"{n} draws, Clopper–Pearson at level {ALPHA:g}"
         self._settle("monte-carlo", summary, unnoticed, results)
 

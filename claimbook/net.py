@@ -21,7 +21,6 @@ import pathlib
 import re
 import shutil
 import signal
-import sys
 import tempfile
 import time
 import tomllib
@@ -31,7 +30,7 @@ import claimbook
 
 from . import sources
 from .book import Book, UsageError, code
-from .ledger import ID
+from .ledger import ID, ClaimError
 from .run import cell_outcomes, execute
 
 TRACER = pathlib.Path(__file__).parent / "_trace"  # its sitecustomize notes what is called
@@ -252,7 +251,7 @@ def trace(book: Book, chapter) -> dict[str, list[str]]:
                "CLAIMBOOK_FOOTPRINT": str(notes), "CLAIMBOOK_PACKAGE": str(home)}
         executed = execute(chapter, book=book.folder, env=env)
         if errors := outcome(executed):
-            raise RuntimeError(f"{chapter.stem} does not run without a fault: {errors}")
+            raise ClaimError(f"{chapter.stem} does not run without a fault: {errors}")
         lines = set(notes.read_text(encoding="utf-8").splitlines())
     own = {short(book, module): module for module in content(book, chapter)[1]}
     footprint = {}

@@ -40,10 +40,6 @@ ORDER = [
     "private_regression",
     "planning",
     "audit",
-    "certify",
-    "ledger",
-    "show",
-    "claims",
     "cli",
 ]
 MODULES = {

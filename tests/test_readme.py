@@ -7,8 +7,8 @@ import re
 from conftest import ROOT
 
 import spdlib
+from claimbook.ledger import ledger, summary
 from spdlib.cli import main
-from spdlib.ledger import ledger, summary
 
 README, CONTRIBUTING, CHANGELOG = (
     (ROOT / f"{name}.md").read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ def note(frame, event, argument):
         seen.add(code)
         path = PurePath(code.co_filename)
         if path.is_relative_to(package):
-            below = path.relative_to(package).with_suffix("").parts
+            below = path.with_suffix("").relative_to(package.with_suffix("")).parts
             below = below[:-1] if below[-1:] == ("__init__",) else below
             module = ".".join(below) or package.stem
             print(module, code.co_qualname.partition(".<locals>")[0], file=notes, flush=True)

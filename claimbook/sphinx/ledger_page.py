@@ -90,9 +90,9 @@ def line(row, claim, shaky, verdict_of):
 
     `shaky` are those claims it rests on that do not hold.
     """
-    id, verdict = row["id"], row["verdict"]
+    id, verdict, paper = row["id"], row["verdict"], paper_of(row["id"])
     kinds = list(dict.fromkeys(check["kind"] for check in row["evidence"]))
-    traits = f'data-paper="{paper_of(id)}" data-verdict="{verdict}" data-evidence="{" ".join(kinds)}"'
+    traits = f'data-paper="{paper}" data-verdict="{verdict}" data-evidence="{" ".join(kinds)}"'
     return f"""
 <details class="claim-line" id="ledger-{id}" {traits}><summary>
 <span class="id">{id}</span>

@@ -9,7 +9,7 @@ import pytest
 import sympy
 from sympy import Rational
 
-from spdlib.certify import ball, bisect, witness
+from claimbook.certify import ball, bisect, witness
 
 x = sympy.Symbol("x", real=True)
 

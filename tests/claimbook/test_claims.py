@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import sympy
 from conftest import mostly_slow
-from scipy.stats import binom, kstest, norm
+from scipy.stats import binom, gamma, kstest, norm
 from sympy import Rational
 
-import spdlib.claims
-from spdlib.claims import CHUNK, Inconclusive, VerdictDiffers, claim, require
-from spdlib.ledger import MIME, VERDICT
+import claimbook.claims
+from claimbook.claims import CHUNK, Inconclusive, VerdictDiffers, claim, require
+from claimbook.ledger import MIME, VERDICT
 
 a, b = sympy.symbols("a b", positive=True)
 x, y = sympy.symbols("x y", real=True)
@@ -46,6 +46,15 @@ EVIDENCE = {
     "bound": "search",
     "reads": "experiment",
 }
+UNNOTICED = {
+    "identity": "what happens outside the assumptions on its symbols",
+    "enclosure": "what happens outside the box",
+    "equal": "a relative error below 1e-09",
+    "law": "a distribution function off by less than 0.01",
+    "share": "a probability off by less than 0.01",
+    "bound": "a value that was not tried",
+    "reads": "anything inside the interval",
+}
 NAN = {
     "identity": sympy.nan,
     "equal": np.nan,
@@ -70,7 +79,7 @@ def shown(monkeypatch):
 
 
 def contest(verb, expected="holds", id="TG-16", seed=1, value=None, **candidates):
-    """Put candidates for the verb's value (or the value given) to one check of one claim."""
+    """Put candidates for the verb's value, or the value given, to one check of one claim."""
     with claim(id, expected, seed) as c:
         getattr(c, verb)(CONTESTS[verb][0] if value is None else value, **candidates)
 
@@ -131,17 +140,27 @@ def test_a_statement_is_printed_or_stated_and_only_a_printed_one_is_corrected(ve
         contest(verb, **dict.fromkeys(given, true), rivals={"false": false})
 
 
-@pytest.mark.parametrize(
-    "id, other, main", [("TG-16", "stated", "printed"), ("SP-16", "printed", "stated")]
-)
-def test_a_claim_puts_its_own_statement_to_the_test_whatever_else_it_does(shown, id, other, main):
-    with pytest.raises(Inconclusive, match=f"{id}: no check has a candidate that is '{main}'"):
-        contest("equal", id=id, value=1, **{other: 1}, rivals={"2": 2})
-    assert not shown
-    with claim(id, "holds", 1) as c:
-        c.equal(1, **{other: 1}, rivals={"2": 2})
-        c.equal(1, **{main: 1}, rivals={"2": 2})
-    assert records(shown)[0]["verdict"] == "holds"
+@pytest.mark.parametrize("verb, words", UNNOTICED.items())
+def test_the_block_says_what_each_check_would_not_notice(shown, verb, words):
+    _, true, false, _ = CONTESTS[verb]
+    contest(verb, printed=true, rivals={"false": false})
+    (check,) = records(shown)[0]["checks"]
+    assert check["unnoticed"] == words
+    for page in shown[0]["text/html"], shown[0]["text/plain"]:
+        assert f"{check['summary']}; would not notice {words}" in page
+
+
+@pytest.mark.parametrize("verb, options, candidate, words", [
+    ("equal", {"unit": 2.0}, [1.0, 2.0, 3.0], "an error below 1e-09 of the value or of its unit"),
+    ("share", {}, (0.25, 0.35),
+     "a probability off by less than 0.01, or anything inside the interval"),
+    ("share", {"resolution": 0.05}, 0.3, "a probability off by less than 0.05"),
+    ("law", {"resolution": 0.02}, norm.cdf, "a distribution function off by less than 0.02"),
+])
+def test_what_is_not_noticed_depends_on_what_the_check_was_told(
+        shown, verb, options, candidate, words):
+    contest(verb, **options, printed=candidate, rivals={"false": CONTESTS[verb][3]})
+    assert records(shown)[0]["checks"][0]["unnoticed"] == words
 
 
 @pytest.mark.parametrize("role", VERDICT)
@@ -264,7 +283,8 @@ def test_an_error_in_a_claim_passes_through_and_nothing_is_shown(shown):
     "arguments, message",
     [
         (("TG-1", "holds", 1), "id is 'TG-1'"),
-        (("XX-01", "holds", 1), "id is 'XX-01'"),
+        (("T-01", "holds", 1), "id is 'T-01'"),
+        (("tg-01", "holds", 1), "id is 'tg-01'"),
         (("TG-16", "true", 1), "stated is 'true'"),
     ],
 )
@@ -689,16 +709,62 @@ def test_rivals_may_be_close_to_each_other():
     assert calls("share", printed=0.3, rivals={"0.5": 0.5, "0.5001": 0.5001})[1] is None
 
 
-def test_draws_come_in_chunks_and_are_as_many_as_the_level_and_the_distance_ask():
-    (pilot, *sizes), _ = calls("law", printed=norm.cdf, rivals={"shifted": norm(0.05).cdf})
-    distance = 2 * norm.cdf(0.025) - 1
-    wanted = 2 * np.log(2 / spdlib.claims.ALPHA) / distance**2
-    assert pilot == 2000 and max(sizes) == CHUNK < sum(sizes)
+@pytest.mark.parametrize("shift, resolution", [
+    (0.05, 1.0), (3.0, 0.05), (0.05, 0.05), (3.0, claimbook.claims.RESOLUTION)])
+def test_draws_come_in_chunks_and_are_as_many_as_level_distance_and_resolution_ask(
+        shift, resolution):
+    (pilot, *sizes), _ = calls("law", resolution=resolution, printed=norm.cdf,
+                               rivals={"shifted": norm(shift).cdf})
+    distance = min(2 * norm.cdf(shift / 2) - 1, resolution)
+    wanted = 2 * np.log(2 / claimbook.claims.ALPHA) / distance**2
+    assert pilot == 2000 and max(sizes) == min(CHUNK, sum(sizes))
     assert wanted <= sum(sizes) <= 1.1 * wanted
 
 
+# the two laws of a review that held once, when only their far rivals set the number of draws
+UNSEEN = {
+    "scale 2.1 for 2": gamma(2, scale=2.1).cdf,
+    "off by 0.125": lambda x: gamma.cdf(x, 2, scale=2) + 0.125 * np.sin(
+        np.pi * gamma.cdf(x, 2, scale=2)),
+}
+
+
+@pytest.mark.parametrize("law", UNSEEN)
+@pytest.mark.parametrize("resolution", [0.01, 0.02])
+def test_a_wrong_law_is_noticed_though_all_rivals_are_far(shown, law, resolution):
+    def sample(rng, size):
+        return rng.gamma(2, 2, size)
+
+    rivals = {"ten times as wide": gamma(2, scale=20).cdf}
+    with pytest.raises(Inconclusive, match="leaves 0 candidates standing"):
+        contest("law", value=sample, resolution=resolution, printed=UNSEEN[law], rivals=rivals)
+    contest("law", value=sample, printed=gamma(2, scale=2).cdf, rivals=rivals)
+    contest("law", value=sample, resolution=1.0, printed=UNSEEN[law], rivals=rivals)  # as it was
+
+
+@pytest.mark.parametrize("wrong", [0.29, 0.31])
+def test_a_wrong_probability_is_noticed_though_all_rivals_are_far(wrong):
+    with pytest.raises(Inconclusive, match="leaves 0 candidates standing"):
+        contest("share", printed=wrong, rivals={"0.9": 0.9})
+    contest("share", resolution=1.0, printed=wrong, rivals={"0.9": 0.9})
+
+
+@pytest.mark.parametrize("verb", ["law", "share"])
+@pytest.mark.parametrize("resolution", [0, -0.1, 1.5, np.nan, "fine", 1e-5])
+def test_a_resolution_that_is_none_is_refused(verb, resolution):
+    _, true, false, _ = CONTESTS[verb]
+    with pytest.raises(ValueError, match="TG-16: resolution is .*; accepted are numbers from 0.00"):
+        contest(verb, resolution=resolution, printed=true, rivals={"false": false})
+
+
+@pytest.mark.parametrize("n, width", [(300_000, 0.01), (75_000, 0.02), (100, 0.6)])
+def test_what_so_many_draws_tell_apart_is_rounded_up(n, width):
+    exact = np.sqrt(2 * np.log(2 / claimbook.claims.ALPHA) / n)
+    assert exact <= claimbook.claims._resolved(n) == pytest.approx(width)
+
+
 def test_a_law_is_held_against_the_largest_distance_on_either_side_of_a_step(monkeypatch, shown):
-    monkeypatch.setattr(spdlib.claims, "ALPHA", LARGE)
+    monkeypatch.setattr(claimbook.claims, "ALPHA", LARGE)
     for seed in range(20):
         drawn = []
 
@@ -706,7 +772,7 @@ def test_a_law_is_held_against_the_largest_distance_on_either_side_of_a_step(mon
             drawn.append(CONTESTS["law"][0](rng, size))
             return drawn[-1]
 
-        candidates = {"printed": norm.cdf, "rivals": {"far": norm(3).cdf}}
+        candidates = {"printed": norm.cdf, "rivals": {"far": norm(3).cdf}, "resolution": 1.0}
         with contextlib.suppress(Inconclusive):
             contest("law", seed=seed, value=kept, **candidates)
             band = np.sqrt(np.log(2 / LARGE) / (2 * len(drawn[-1])))
@@ -753,7 +819,7 @@ def survivors(verb, truth, shown):
 
     for seed in range(REPEATS):
         try:
-            contest(verb, seed=seed, value=value, **candidates)
+            contest(verb, seed=seed, value=value, resolution=1.0, **candidates)
         except Inconclusive:
             counts[None] += 1
         except VerdictDiffers:
@@ -774,7 +840,7 @@ def plausible(hits):
 def test_whichever_truth_is_true_survives_alone_with_probability_1_minus_alpha(
     monkeypatch, shown, verb, truths, role
 ):
-    monkeypatch.setattr(spdlib.claims, "ALPHA", LARGE)
+    monkeypatch.setattr(claimbook.claims, "ALPHA", LARGE)
     hits = survivors(verb, truths[role], shown)[role]
     assert plausible(hits) and hits < REPEATS  # a level that is never used up would be no level
 
@@ -784,20 +850,20 @@ def test_whichever_truth_is_true_survives_alone_with_probability_1_minus_alpha(
 def test_a_true_rival_gives_no_verdict_with_probability_1_minus_alpha(
     monkeypatch, shown, verb, truths
 ):
-    monkeypatch.setattr(spdlib.claims, "ALPHA", LARGE)
+    monkeypatch.setattr(claimbook.claims, "ALPHA", LARGE)
     assert plausible(survivors(verb, truths["rivals"], shown)[None])
 
 
 @pytest.mark.parametrize("verb, truth", [
     ("law", 2.0), pytest.param("share", 0.05, marks=pytest.mark.slow)])
 def test_a_truth_that_is_not_listed_gives_no_verdict(monkeypatch, shown, verb, truth):
-    monkeypatch.setattr(spdlib.claims, "ALPHA", LARGE)
+    monkeypatch.setattr(claimbook.claims, "ALPHA", LARGE)
     assert survivors(verb, truth, shown)[None] == REPEATS
 
 
 @pytest.mark.parametrize("verb", mostly_slow(["law", "share"], "law"))
 def test_an_eighth_of_the_draws_would_not_have_the_power(monkeypatch, shown, verb):
-    monkeypatch.setattr(spdlib.claims, "ALPHA", LARGE)
+    monkeypatch.setattr(claimbook.claims, "ALPHA", LARGE)
     draws = claim._draws
     monkeypatch.setattr(claim, "_draws", lambda *arguments: draws(*arguments) // 8)
     truth = {"law": LAWS, "share": SHARES}[verb]["printed"]
@@ -821,9 +887,10 @@ def draws(seed=1, id="TG-16", before=0, after=0, own=0, other=False):
         c.rng.random(own)
         for _ in range(before):
             c.equal(1, printed=1, rivals={"2": 2})
-        c.law(sampler, printed=norm.cdf, rivals={"shifted": norm(0.3).cdf})
+        c.law(sampler, resolution=1.0, printed=norm.cdf, rivals={"shifted": norm(0.3).cdf})
         for _ in range(after):
-            c.law(CONTESTS["law"][0], printed=norm.cdf, rivals={"shifted": norm(0.2).cdf})
+            c.law(CONTESTS["law"][0], resolution=1.0, printed=norm.cdf,
+                  rivals={"shifted": norm(0.2).cdf})
     return np.concatenate(drawn)
 
 

@@ -5,16 +5,13 @@ The breaks run excerpts with a fault on a push; `SPDLIB_WEEKLY=1` runs those of 
 
 import ast
 import os
-import sys
 
 import pytest
 from conftest import CHAPTERS, ROOT
 
-from spdlib.cli import execute
-from spdlib.ledger import recorded
-
-sys.path[:0] = [str(ROOT / "book")]
-from excerpt import excerpt, flow  # noqa: E402, since the book is no package
+from claimbook.excerpt import excerpt, flow
+from claimbook.ledger import recorded
+from claimbook.run import execute
 
 TESTED = {record["id"]: chapter for chapter in CHAPTERS for record in recorded(chapter)}
 

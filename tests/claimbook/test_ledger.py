@@ -4,13 +4,15 @@ import json
 
 import pytest
 
-from spdlib.claims import claim
-from spdlib.ledger import (
+from claimbook.claims import claim
+from claimbook.ledger import (
     MIME,
     VERDICT,
     ClaimError,
     Row,
+    counted_apart,
     ledger,
+    paper_of,
     recorded,
     rests_on,
     statements,
@@ -20,14 +22,16 @@ from spdlib.ledger import (
 )
 
 PAPERS = (
-    '[papers.TG]\ntitle = "Tangent Gaussian"\nclaims = 48\n'
-    '[papers.SP]\ntitle = "This book"\nclaims = 13\n'
+    '[book]\npackage = "spdlib"\n'
+    '[papers.TG]\ntitle = "Tangent Gaussian"\n'
+    '[papers.SP]\ntitle = "This book"\nown = true\n'
 )
 
 
 def entry(id, **fields):
     """A table of claims.toml."""
-    fields = {"where": "Sec. 1"} | fields
+    reading = {} if id.startswith("SP") else {"reading": "clear"}
+    fields = {"where": "Sec. 1"} | reading | fields
     return f"[{id}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in fields.items())
 
 
@@ -38,6 +42,7 @@ def theorem(label, text):
 
 def record(id, verdict="holds", evidence="exact", rejected=("half",)):
     survivor = next(role for role, word in VERDICT.items() if word == verdict)
+    rejected = (*rejected, *(["printed"] if survivor not in ("printed", "stated") else []))
     return {
         "id": id,
         "stated": verdict,
@@ -46,6 +51,7 @@ def record(id, verdict="holds", evidence="exact", rejected=("half",)):
             {
                 "evidence": evidence,
                 "summary": "1 number",
+                "unnoticed": "a relative error below 1e-09",
                 "survivor": survivor,
                 "how": "equal",
                 "says": {survivor: "it is 1"},
@@ -83,7 +89,8 @@ def make_book(tmp_path):
 def test_the_ledger_says_of_a_claim_what_was_displayed(make_book, tmp_path, monkeypatch):
     shown = []
     monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
-    scope = {"domain": "n ≥ 1", "criterion": "tight: at most 1.25", "reading": "damaged"}
+    scope = {"domain": "n ≥ 1", "criterion": "tight: at most 1.25",
+             "reading": "damaged copy", "harm": "use"}
     make_book(entry("SP-12", uses=["TG-16"], domain="n ≥ 2"), entry("TG-16", **scope))
     with claim("TG-16", "fails", 1) as c:
         c.equal(1.0, printed=2.0, corrected=1.0, rivals={"half": 0.5})
@@ -121,7 +128,8 @@ def test_the_ledger_says_of_a_claim_what_was_displayed(make_book, tmp_path, monk
     }
     other = rows[0]
     assert (other["paper"], other["verdict"], other["uses"]) == ("This book", "holds", ["TG-16"])
-    assert (other["domain"], other["criterion"], other["reading"]) == ("n ≥ 2", "", "")
+    assert (other["domain"], other["criterion"]) == ("n ≥ 2", "")
+    assert (other["reading"], other["harm"]) == ("", "")
     assert rests_on(rows) == {"SP-12": ["TG-16"], "TG-16": []}
     assert [list(row) for row in rows] == [list(Row.__annotations__)] * 2
 
@@ -226,13 +234,69 @@ def test_the_tally_counts_each_verdict_that_there_is():
     assert tally(rows[1:2]) == "1 holds" and tally([]) == ""
 
 
+def with_readings(**verdicts):
+    """Rows of these readings, spelt with underscores, one for each verdict; `own` has none."""
+    return [{"reading": "" if kind == "own" else kind.replace("_", " "), "verdict": verdict}
+            for kind, words in verdicts.items() for verdict in words.split()]
+
+
+PRINTED = with_readings(clear="holds holds corrected", damaged_copy="fails untested untested",
+                        one_figure_described="untested")
+SENTENCE = ("Of the 7 claims that the papers print, 2 hold as printed, 1 had to be corrected, 1 "
+            "fail, and 3 could not be tested.")
+
+
 def test_the_summary_counts_what_is_printed_and_nothing_of_the_books_own():
-    verdicts = ["holds", "holds", "corrected", "fails", "untested", "untested", "untested"]
-    rows = [{"id": f"TG-{i:02}", "verdict": verdict} for i, verdict in enumerate(verdicts)]
-    own = {"id": "SP-01", "verdict": "holds"}
-    assert summary([*rows, own]) == summary(rows) == (
-        "Of the 7 claims that the papers print, 2 hold as printed, 1 had to be corrected, 1 fail, "
-        "and 3 could not be tested.")
+    assert summary([*PRINTED, *with_readings(own="holds fails")]) == summary(PRINTED) == SENTENCE
+
+
+def test_what_is_no_sentence_of_the_papers_is_counted_apart():
+    twice, silent = with_readings(two_readings="fails"), with_readings(not_in_words="holds holds")
+    assert counted_apart([*PRINTED, *twice, *silent, *with_readings(own="holds")]) == {
+        "printed": PRINTED, "two readings": twice, "not in words": silent}
+    assert summary([*PRINTED, *twice, *silent]) == (
+        f"{SENTENCE} Counted apart, since the text can be read in two ways: 1 fails. "
+        "Counted apart, as claimed of the papers and not in their words: 2 hold.")
+
+
+@pytest.mark.parametrize("listed, message", [
+    (entry("TG-16", reading="damaged"), "TG-16: reading is 'damaged'; accepted are .'clear'"),
+    (entry("TG-16").replace('reading = "clear"', ""), "TG-16: reading is None; accepted are"),
+    (entry("SP-16", reading="clear"), "SP-16: reading is 'clear'; accepted is none, since"),
+    (entry("TG-16", harm="grave"), "TG-16: harm is 'grave'; accepted are .'none', 'slip', 'use'"),
+    (entry("ZZ-01"), "ZZ-01 is listed .* accepted are ids such as XX-01, with .* TG, SP"),
+    (entry("TG-1"), "TG-1 is listed in claims.toml; accepted are ids"),
+    (entry("tg-16"), "tg-16 is listed in claims.toml; accepted are ids"),
+])
+def test_an_entry_with_another_word_or_of_no_paper_is_refused(make_book, listed, message):
+    with pytest.raises(ClaimError, match=message):
+        ledger(make_book(listed))
+
+
+@pytest.mark.parametrize("id, paper", [("TG-16", "TG"), ("LONG-16", "LONG"), ("TG-116", "TG")])
+def test_the_paper_of_a_claim_is_the_prefix_of_its_id_whatever_its_length(id, paper):
+    assert paper_of(id) == paper
+
+
+@pytest.mark.parametrize("id, survivor, rejected, message", [
+    ("TG-16", "stated", ["half"], "TG-16: no check has a candidate that is 'printed'; accepted is"),
+    ("SP-16", "printed", ["half"], "SP-16: a check has a candidate that is 'printed'; accepted is"),
+    ("SP-16", "corrected", ["printed"], "SP-16: a check has a candidate that is 'printed'"),
+])
+def test_a_papers_claim_is_printed_somewhere_and_one_of_the_books_own_nowhere(
+        make_book, id, survivor, rejected, message):
+    output = record(id, VERDICT[survivor])
+    output["checks"][0] |= {"survivor": survivor, "rejected": dict.fromkeys(rejected, "off")}
+    with pytest.raises(ClaimError, match=message):
+        ledger(make_book(entry(id), c05_a=({id: "S"}, [output])))
+
+
+def test_one_check_that_puts_the_printed_statement_to_the_test_is_enough(make_book):
+    output, stated = record("TG-16"), record("TG-16")
+    stated["checks"][0]["survivor"] = "stated"
+    output["checks"] += stated["checks"]
+    (row,) = ledger(make_book(entry("TG-16"), c05_a=({"TG-16": "S"}, [output])))
+    assert row["verdict"] == "holds" and len(row["evidence"]) == 2
 
 
 @pytest.mark.parametrize(

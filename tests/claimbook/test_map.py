@@ -2,16 +2,13 @@
 
 import itertools
 import re
-import sys
 import xml.etree.ElementTree as ET
 
 import pytest
 from conftest import ROOT
 
-from spdlib.ledger import ledger
-
-sys.path.insert(0, str(ROOT / "book/_ext"))
-import claim_map  # noqa: E402
+from claimbook.ledger import ledger
+from claimbook.sphinx import claim_map
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -1,4 +1,4 @@
-"""The command line, on a tiny book."""
+"""Reruns and the command line, on a tiny book."""
 
 import copy
 import csv
@@ -12,8 +12,9 @@ import sys
 import pytest
 from conftest import Node
 
-from spdlib import ball_from_bounds, cli, plan, records_needed
-from spdlib.ledger import MIME
+from claimbook import book as books
+from claimbook import cli, run
+from claimbook.ledger import MIME
 
 PARAMETERS = '''k: int = 2  # matrix size
 epsilon: float = 0.5  # privacy budget
@@ -21,7 +22,7 @@ kernel: str = "sobel"  # derivative
 fast: bool = False  # fewer draws
 sizes: list[int] = [2, 5]  # sizes to plot'''
 VALIDATION = '''import os, sys
-from spdlib.claims import claim
+from claimbook import claim
 if k < 1:
     raise ValueError(f"k is {k}; accepted are integers ≥ 1")
 if k == 8:
@@ -70,9 +71,10 @@ def book(tmp_path_factory):
     metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     chapter = {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": cells}
     (book / "05_sensitivity.ipynb").write_text(json.dumps(chapter), encoding="utf-8")
-    claims = '[papers.TG]\ntitle = "Tangent Gaussian"\nclaims = 48\n[TG-01]\nwhere = "Sec. 1"\n'
+    claims = '[papers.TG]\ntitle = "Tangent Gaussian"\n'
+    claims += '[TG-01]\nwhere = "Sec. 1"\nreading = "clear"\n'
     for i in (2, 3):
-        claims += f'[TG-0{i}]\nwhere = "Sec. {i}"\nuntested = "later"\n'
+        claims += f'[TG-0{i}]\nwhere = "Sec. {i}"\nuntested = "later"\nreading = "clear"\n'
         claims += 'chapter = "05_sensitivity"\n'
     (book / "claims.toml").write_text(claims)
     return book
@@ -99,7 +101,7 @@ def grid(book, tmp_path_factory):
     kernel = {"argv": ["/bin/false"], "display_name": "Python 3", "language": "python"}
     (other / "kernel.json").write_text(json.dumps(kernel))
     before = contents(book)
-    command = [pathlib.Path(sys.executable).parent / "spdlib", "run", "5",
+    command = [pathlib.Path(sys.executable).parent / "python", "-m", "claimbook", "run", "5",
                "-p", "k=2,5,10,7,8", "-p", "epsilon=1", "--book", book, "-o", "out", "-j", "2"]
     environment = os.environ | {"PATH": "/nowhere", "JUPYTER_PATH": str(folder / "jupyter")}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
@@ -140,9 +142,9 @@ def test_a_run_stops_where_its_validating_cell_fails(grid):
 
 @pytest.mark.slow
 def test_a_wrong_value_is_refused_before_anything_runs(inside, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(cli, "run_points", None)
+    monkeypatch.setattr(run, "run_points", None)
     assert cli.main(["run", "5", "-p", "k=2,-1", "-o", str(tmp_path / "out")]) == 2
-    assert capsys.readouterr().err == "spdlib: k is -1; accepted are integers ≥ 1\n"
+    assert capsys.readouterr().err == "claimbook: k is -1; accepted are integers ≥ 1\n"
     assert not (tmp_path / "out").exists()
 
 
@@ -220,16 +222,16 @@ def test_plain_papermill_works_too(inside, book, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     cells = notebook(tmp_path / "out.ipynb").cells[1:]
-    records = [row for cell in cells for row in cli.cell_outcomes(cell)]
+    records = [row for cell in cells for row in run.cell_outcomes(cell)]
     assert [row[2] for row in records] == ["holds"] * 4
 
 
 @pytest.mark.slow
 def test_an_execution_stops_at_the_first_error_and_keeps_no_old_output(book):
-    executed = cli.execute(book / "05_sensitivity.ipynb", {"k": 5}, book=book)
+    executed = run.execute(book / "05_sensitivity.ipynb", {"k": 5}, book=book)
     code = [cell for cell in executed.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == [1, 2, 3, 4, 5, 6, None, None]
-    assert cli.cell_outcomes(code[5]) == [("TG-02", "holds", "fails", "")]
+    assert run.cell_outcomes(code[5]) == [("TG-02", "holds", "fails", "")]
     assert not code[6].outputs and not code[7].outputs
 
 
@@ -238,7 +240,7 @@ def test_an_execution_has_an_environment_of_its_own_and_leaves_the_notebook_as_i
     chapter = notebook(book / "05_sensitivity.ipynb")
     chapter.cells[2].source += "\nprint(os.environ['COLOUR'])"
     before = copy.deepcopy(chapter)
-    executed = cli.execute(chapter, book=book, env={"COLOUR": "green"})
+    executed = run.execute(chapter, book=book, env={"COLOUR": "green"})
     assert executed.cells[2].outputs[0].text == "green\n" and chapter == before
 
 
@@ -256,7 +258,7 @@ def test_an_execution_has_an_environment_of_its_own_and_leaves_the_notebook_as_i
     (["k"], "-p is 'k'; accepted is NAME=VALUES"),
 ])
 def test_wrong_settings_stop_before_anything_runs(inside, capsys, monkeypatch, settings, message):
-    monkeypatch.setattr(cli, "run_points", None)
+    monkeypatch.setattr(run, "run_points", None)
     assert cli.main(["run", "5", *(word for setting in settings for word in ("-p", setting))]) == 2
     error = capsys.readouterr().err
     assert message in error
@@ -269,7 +271,7 @@ def test_wrong_settings_stop_before_anything_runs(inside, capsys, monkeypatch, s
     ("list[float]", "[1, 0.5]", [[1, 0.5]]),
 ])
 def test_values_are_read_as_their_declared_type(kind, text, values):
-    assert cli.read_values("name", kind, text) == values
+    assert run.read_values("name", kind, text) == values
 
 
 @pytest.mark.parametrize("arguments, message", [
@@ -300,7 +302,7 @@ def test_wrong_arguments_are_usage_errors(inside, capsys, arguments, message):
 def test_a_ledger_that_cannot_be_written_is_a_usage_error(inside, capsys, output, reason):
     assert cli.main(["ledger", "-o", output]) == 2
     assert capsys.readouterr().err == (
-        f"spdlib: FILE is {output!r}; accepted is a file that can be written: {reason}\n")
+        f"claimbook: FILE is {output!r}; accepted is a file that can be written: {reason}\n")
 
 
 @pytest.mark.slow
@@ -309,12 +311,12 @@ def test_a_ledger_that_cannot_be_written_is_a_usage_error(inside, capsys, output
 ])
 def test_a_folder_that_cannot_be_written_is_a_usage_error(
         inside, tmp_path, monkeypatch, capsys, output, reason):
-    monkeypatch.setattr(cli, "run_points", None)
+    monkeypatch.setattr(run, "run_points", None)
     (tmp_path / "file").touch()
     (tmp_path / "taken" / "verdicts.csv").mkdir(parents=True)
     assert cli.main(["run", "5", "-o", str(tmp_path / output)]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("spdlib: OUTDIR is ") and error.endswith(f"written: {reason}\n")
+    assert error.startswith("claimbook: OUTDIR is ") and error.endswith(f"written: {reason}\n")
 
 
 @pytest.mark.slow
@@ -340,7 +342,7 @@ def test_a_ledger_whose_book_cannot_be_read_is_a_usage_error(
 def test_packages_that_are_missing_are_named(inside, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "papermill", None)
     assert cli.main(["run", "5"]) == 2
-    assert capsys.readouterr().err == ("spdlib: spdlib run needs the book's packages: "
+    assert capsys.readouterr().err == ("claimbook: spdlib run needs the book's packages: "
                                        "pip install 'spdlib[book]' (missing: papermill)\n")
 
 
@@ -356,7 +358,7 @@ def test_the_nearest_book_upward_is_taken(book, monkeypatch):
     below.mkdir(parents=True)
     for folder in below, book, book.parent:
         monkeypatch.chdir(folder)
-        assert cli.find_book() == book
+        assert books.find_book() == books.Book(book, book.parent)
 
 
 @pytest.mark.parametrize("ename, evalue", [
@@ -367,7 +369,7 @@ def test_the_nearest_book_upward_is_taken(book, monkeypatch):
 def test_a_failing_cell_names_the_claims_that_it_does_not_reach(ename, evalue):
     error = Node(output_type="error", ename=ename, evalue=f"{evalue}\nand more", traceback=[])
     cell = code_cell(HOLDS + "\n" + DIFFERS_AT_5, [error])
-    assert cli.cell_outcomes(cell) == [("TG-01", "holds", "error", f"{ename}: {evalue}"),
+    assert run.cell_outcomes(cell) == [("TG-01", "holds", "error", f"{ename}: {evalue}"),
                                        ("TG-02", "holds", "error", "not reached")]
 
 
@@ -379,59 +381,3 @@ def test_ledger_is_written_with_its_totals(inside, tmp_path, capsys):
     assert cli.main(["ledger", "-o", str(tmp_path / "ledger.json")]) == 0
     assert (tmp_path / "ledger.json").read_text(encoding="utf-8") == printed.out
     assert [row["verdict"] for row in json.loads(printed.out)] == ["holds", "untested", "untested"]
-
-
-# the plan
-
-PLAN = {"-k": 3, "-n": 400, "--radius": 2, "--epsilon": 0.5, "--delta": 1e-6}
-
-
-def planned(capsys, **changes):
-    """Exit code, output and errors of `spdlib plan` at PLAN with changes; None leaves out."""
-    settings = PLAN | {("-" if len(name) == 1 else "--") + name: x for name, x in changes.items()}
-    arguments = [str(x) for pair in settings.items() if pair[1] is not None for x in pair]
-    code = cli.main(["plan", *arguments])
-    return code, *capsys.readouterr()
-
-
-@pytest.mark.slow
-def test_a_plan_shows_every_mechanism_and_which_errs_least(capsys):
-    code, out, err = planned(capsys, error=0.05)
-    assert (code, err) == (0, "")
-    for row in plan(3, 400, 2.0, 0.5, 1e-6):
-        line = next(line for line in out.splitlines() if line.startswith(row.mechanism + "  "))
-        shown = line.removeprefix(row.mechanism).split()
-        assert shown == ["–" if x is None else f"{x:.4g}" for x in row[1:]]
-        assert ("–" in shown) == (row.mechanism in ("l2", "laplace"))
-        assert f"{row.mechanism} {records_needed(3, 2.0, 0.5, row.delta, 0.05, row.mechanism)}" \
-            in out.splitlines()[-1]
-    assert "At (0.5, 1e-06) bare l2 noise errs least; laplace errs 1.03 times as much, and" in out
-    assert "“discrete gaussian”, for a release that leaves, errs as gaussian up to" in out
-
-
-@pytest.mark.slow
-def test_a_plan_takes_bounds_on_the_eigenvalues_in_place_of_a_radius(capsys):
-    code, out, _ = planned(capsys, radius=None, low=0.1, high=10)
-    assert code == 0 and "radius 3.988 about 1·I" in out
-    assert planned(capsys, radius=ball_from_bounds(0.1, 10, 3)[1])[1].splitlines()[1:] \
-        == out.splitlines()[1:]
-
-
-@pytest.mark.parametrize("changes, message", [
-    ({"k": 101}, "k is 101; accepted are integers from 1 to 100"),
-    ({"n": 0}, "n is 0; accepted are integers from 1"),
-    ({"radius": -1}, "radius is -1.0; accepted are numbers from 1e-280"),
-    ({"epsilon": 0}, "epsilon is 0.0; accepted are numbers from 1e-6"),
-    ({"delta": 0.7}, "delta is 0.7; accepted are numbers from 1e-300 to 1/2"),
-    pytest.param({"error": 0}, "wanted is 0.0; accepted are finite numbers above 0",
-                 marks=pytest.mark.slow),
-    pytest.param({"error": 1e-320}, "wanted is 1e-320; accepted are numbers from",
-                 marks=pytest.mark.slow),
-    ({"radius": None}, "--radius is None, --low None, --high None; accepted is either"),
-    ({"low": 1, "high": 2}, "--radius is 2.0, --low 1.0, --high 2.0; accepted is either"),
-    ({"radius": None, "low": 1}, "--radius is None, --low 1.0, --high None; accepted is either"),
-    ({"radius": None, "low": 2, "high": 1}, "high is 1.0; accepted are finite numbers from"),
-])
-def test_a_plan_that_is_none_is_refused_before_anything_is_printed(changes, message, capsys):
-    code, out, err = planned(capsys, **changes)
-    assert code == 2 and out == "" and err.startswith(f"spdlib: {message}")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spdlib.show import aligned, table
+from claimbook.show import aligned, table
 
 
 @pytest.fixture

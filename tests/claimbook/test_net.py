@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -11,17 +12,18 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from conftest import CHAPTERS, ROOT, Node
 
-from spdlib.cli import execute
-from spdlib.ledger import read_claims, recorded
+import claimbook
+from claimbook import net
+from claimbook.book import Book, UsageError
+from claimbook.excerpt import excerpt
+from claimbook.ledger import read_claims, recorded
+from claimbook.run import execute
+from claimbook.sphinx import net_page
 
-sys.path[:0] = [str(ROOT / "book"), str(ROOT / "book/_ext")]
-import net  # noqa: E402, since the book is no package
-import net_page  # noqa: E402
-from excerpt import excerpt  # noqa: E402
-
-BREAKS = net.read_breaks()
+BOOK = Book.at(ROOT / "book")
+BREAKS = net.read_breaks(BOOK)
 TESTED = {record["id"]: chapter for chapter in CHAPTERS for record in recorded(chapter)}
-RECORD = net.read_record()
+RECORD = net.read_record(BOOK)
 UNFINISHED = "`make breaks` has not been run to its end since the list of breaks changed"
 each_break = pytest.mark.parametrize("name", BREAKS)
 
@@ -29,26 +31,27 @@ each_break = pytest.mark.parametrize("name", BREAKS)
 @pytest.mark.slow
 def test_a_break_is_a_change_of_a_text_that_stands_once():
     for name, fault in BREAKS.items():
-        assert ast.parse(net.broken_source(name, fault)) and fault["old"] != fault["new"], name
+        assert fault["old"] != fault["new"], name
+        assert ast.parse(net.broken_source(BOOK, name, fault)), name
 
 
 @pytest.mark.slow
 def test_a_break_names_a_claim_whose_chapter_executes_it():
     for name, fault in BREAKS.items():
         assert set(fault) == {"module", "old", "new", "claim"}, name
-        assert TESTED[fault["claim"]] in net.reached(fault), name
+        assert TESTED[fault["claim"]] in net.reached(BOOK, fault), name
 
 
 @pytest.mark.parametrize("old", ["def ", "no such text"])
 def test_a_text_that_stands_twice_or_nowhere_is_refused_by_the_name_of_its_break(old):
-    with pytest.raises(ValueError, match=f"'a fault' is {old!r}, \\d+ times in spd.py; accepted"):
-        net.broken_source("a fault", {"module": "spd", "old": old, "new": ""})
+    with pytest.raises(ValueError, match=f"'a fault' is {old!r}, \\d+ times in spdlib/spd.py; acc"):
+        net.broken_source(BOOK, "a fault", {"module": "spd", "old": old, "new": ""})
 
 
 @pytest.mark.slow
 def test_the_copy_is_what_a_chapter_imports(tmp_path):
     fault = {"module": "spd", "old": "SYMMETRY = 1e-10", "new": "SYMMETRY = 1e-11"}
-    environment = os.environ | net.broken_copy("a fault", fault, tmp_path)
+    environment = os.environ | net.broken_copy(BOOK, "a fault", fault, tmp_path)
     program = "import spdlib.spd as s; print(s.__file__, s.SYMMETRY)"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT / "book", env=environment,
                           capture_output=True, text=True)
@@ -60,7 +63,7 @@ def test_the_copy_is_what_a_chapter_imports(tmp_path):
 def test_a_break_is_caught_by_its_claim(name):
     claim = BREAKS[name]["claim"]
     alone = excerpt(TESTED[claim], claim)
-    found, _ = net.run(name, BREAKS[name], alone, run_on=False)
+    found, _ = net.run(BOOK, name, BREAKS[name], alone, run_on=False)
     assert list(found.get("caught", ())) == [claim] and "errors" not in found, found
     run = RECORD.get(name, {}).get("runs", {}).get(net.topic(TESTED[claim]), {})
     if found["caught"].items() - run.get("caught", {}).items():  # by chance, for want of a seed?
@@ -118,25 +121,24 @@ def test_what_is_taken_down_has_no_number_that_another_processor_could_move(mess
 
 @pytest.fixture
 def recorder(tmp_path, monkeypatch):
-    """The recorder, with a list of one break, a record of its own, and runs that are made up."""
+    """A book with one break of this one, a record of its own, and the name of the break."""
     name = next(iter(BREAKS))
-    path = tmp_path / "breaks.toml"
+    book = Book(tmp_path, ROOT)
     entry = "\n".join(f"{part} = {json.dumps(text)}" for part, text in BREAKS[name].items())
-    path.write_text(f"[{json.dumps(name, ensure_ascii=False)}]\n{entry}\n", encoding="utf-8")
-    footprints = net.read_record("footprints")
-    monkeypatch.setattr(net, "BREAKS", path)
-    monkeypatch.setattr(net, "RECORD", tmp_path / "net.json")
-    monkeypatch.setattr(net, "take_footprints", lambda pool: None)
-    net.write_record(footprints, {})
+    book.breaks.write_text(f"[{json.dumps(name, ensure_ascii=False)}]\n{entry}\n", encoding="utf-8")
+    for path in [BOOK.folder / "claims.toml", *CHAPTERS]:
+        shutil.copy(path, tmp_path)
+    monkeypatch.setattr(net, "take_footprints", lambda book, pool: None)
+    net.write_record(book, net.read_record(BOOK, "footprints"), {})
     monkeypatch.setattr(net, "ProcessPoolExecutor", lambda *options: ThreadPoolExecutor(1))
-    return name
+    return book, name
 
 
 @pytest.mark.slow
 def test_a_recorder_that_was_killed_goes_on_where_it_ended(recorder, monkeypatch):
-    ran = []
+    (book, name), ran = recorder, []
 
-    def run(name, fault, chapter):
+    def run(book, name, fault, chapter):
         if len(ran) == 2:
             raise KeyboardInterrupt
         ran.append(chapter)
@@ -144,29 +146,59 @@ def test_a_recorder_that_was_killed_goes_on_where_it_ended(recorder, monkeypatch
 
     monkeypatch.setattr(net, "run", run)
     with pytest.raises(KeyboardInterrupt):
-        net.main()
-    assert len(net.read_record()[recorder]["runs"]) == 2
+        net.main(book)
+    assert len(net.read_record(book)[name]["runs"]) == 2
     before, again = [*ran], []
-    monkeypatch.setattr(net, "run", lambda name, fault, chapter: (again.append(chapter) or {}, 1.0))
-    net.main()
-    assert sorted(before + again) == net.reached(BREAKS[recorder])
-    runs = net.read_record()[recorder]["runs"]
-    assert list(runs) == [net.topic(chapter) for chapter in net.reached(BREAKS[recorder])]
-    once = net.RECORD.read_bytes()
-    net.main()
-    assert len(before + again) == len(runs) and net.RECORD.read_bytes() == once
+    monkeypatch.setattr(net, "run", lambda book, name, fault, each: (again.append(each) or {}, 1.0))
+    net.main(book)
+    assert sorted(before + again) == net.reached(book, BREAKS[name])
+    runs = net.read_record(book)[name]["runs"]
+    assert list(runs) == [net.topic(chapter) for chapter in net.reached(book, BREAKS[name])]
+    once = book.record.read_bytes()
+    net.main(book)
+    assert len(before + again) == len(runs) and book.record.read_bytes() == once
 
 
 @pytest.mark.slow
-def test_a_run_has_another_key_once_the_break_the_chapter_or_a_module_changes(monkeypatch):
+def test_a_run_has_another_key_once_the_break_the_chapter_a_module_or_the_engine_changes(
+        monkeypatch):
     fault = next(iter(BREAKS.values()))
-    first, *others = net.reached(fault)
-    before, (code, modules) = net.key(fault, first), net.content(first)
-    assert before == net.key(fault, first) not in {net.key(fault, other) for other in others}
-    assert before != net.key(fault | {"new": "another"}, first)
-    for content in ("another", modules), (code, modules - {fault["module"]}):
-        monkeypatch.setattr(net, "content", lambda chapter, content=content: content)
-        assert before != net.key(fault, first)
+    first, *others = net.reached(BOOK, fault)
+    before, (code, own, further) = net.key(BOOK, fault, first), net.content(BOOK, first)
+    assert before == net.key(BOOK, fault, first)
+    assert before not in {net.key(BOOK, fault, other) for other in others}
+    assert before != net.key(BOOK, fault | {"new": "another"}, first)
+    broken = net.dotted(BOOK, fault["module"])
+    for content in (("another", own, further), (code, own - {broken}, further),
+                    (code, own, further | {broken})):
+        monkeypatch.setattr(net, "content", lambda book, chapter, content=content: content)
+        assert before != net.key(BOOK, fault, first)
+    monkeypatch.setattr(net, "content", lambda book, chapter: (code, own, further))
+    assert before == net.key(BOOK, fault, first)
+    monkeypatch.setattr(claimbook, "ENGINE", "another")
+    assert before != net.key(BOOK, fault, first)
+
+
+def test_the_engine_counts_by_its_version_and_by_nothing_else():
+    for chapter in net.claiming(BOOK)[:2]:
+        _, own, others = net.content(BOOK, chapter)
+        assert "spdlib.spd" in own and not others
+        assert any(line.startswith("from claimbook ") for line in net.content(BOOK, chapter)[0]
+                   .splitlines())
+
+
+def test_a_package_that_is_not_there_and_a_list_that_is_not_are_usage_errors(tmp_path):
+    (tmp_path / "claims.toml").write_text("[papers.XX]\ntitle = 'X'\n")
+    with pytest.raises(UsageError, match="package is '' in the table .book. of claims.toml"):
+        net.main(Book.at(tmp_path))
+    (tmp_path / "claims.toml").write_text("[book]\npackage = 'own'\n")
+    (tmp_path / "own.py").touch()
+    with pytest.raises(UsageError, match="there is no .*breaks.toml"):
+        net.main(Book.at(tmp_path))
+    (tmp_path / "breaks.toml").write_text(
+        "[a]\nmodule = 'other'\nold = 'a'\nnew = 'b'\nclaim = 'XX-01'\n")
+    with pytest.raises(ValueError, match="module is 'other'; accepted are the modules of own"):
+        net.main(Book.at(tmp_path))
 
 
 MODULE = '''
@@ -200,27 +232,32 @@ class Two:
 
 
 @pytest.fixture
-def module(tmp_path, monkeypatch):
-    """Makes the module of that text the only one of spdlib, and takes another text for it."""
-    (tmp_path / "spdlib").mkdir()
-    monkeypatch.setattr(net, "ROOT", tmp_path)
+def module(tmp_path):
+    """Makes a book whose package is a package of that one module, `inner.module`, for each text."""
+    (tmp_path / "own/inner").mkdir(parents=True)
+    (tmp_path / "own/__init__.py").touch()
+    (tmp_path / "own/inner/__init__.py").write_text("from .module import one\n", encoding="utf-8")
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book/claims.toml").write_text("[book]\npackage = 'own'\n", encoding="utf-8")
 
     def write(text):
-        (tmp_path / "spdlib/module.py").write_text(text, encoding="utf-8")
+        (tmp_path / "own/inner/module.py").write_text(text, encoding="utf-8")
         net.parts.cache_clear()
+        return Book.at(tmp_path / "book")
 
-    write(MODULE)
     yield write
     net.parts.cache_clear()
 
 
-def test_what_a_chapter_depends_on_is_what_it_calls_and_what_that_names(module, monkeypatch):
-    code = "from spdlib.module import Two, pi\nTwo().half, pi"
-    monkeypatch.setattr(net, "content", lambda chapter: (code, {"module"}))
+@pytest.mark.parametrize("lead", ["from own.inner.module import Two, pi",
+                                  "from own.inner import module\nmodule.Two, module.pi",
+                                  "import own.inner.module as m\nm.Two, m.pi"])
+def test_what_a_chapter_depends_on_is_what_it_calls_and_what_that_names(module, monkeypatch, lead):
+    code = f"{lead}\nTwo().half, pi"
+    monkeypatch.setattr(net, "content", lambda book, chapter: (code, {"own.inner.module"}, set()))
 
     def called(text):
-        module(text)
-        return net.called(None, {"module": ["Two.half"]})
+        return net.called(module(text), None, {"inner.module": ["Two.half"]})
 
     before = called(MODULE)
     for same in (("What it does.", "Other words."), ("  # why", ""), ("A class.", "Words."),
@@ -237,12 +274,67 @@ def test_what_a_chapter_depends_on_is_what_it_calls_and_what_that_names(module, 
     assert called(MODULE.replace("def half", "def third")) is None
 
 
+def test_a_name_is_followed_through_packages_to_the_module_in_which_it_stands(module):
+    text = "LIMIT = {}\nOTHER = 1\n\n\ndef one():\n    return LIMIT\n"
+
+    def outside(limit, other=1):
+        root = module(text.format(limit).replace("OTHER = 1", f"OTHER = {other}")).root
+        code = "from own.inner import one"
+        own = {"own.inner", "own.inner.module"}
+        return net.named_outside(root, code, {name: ["def one():\n    return LIMIT"]
+                                              if name == "own.inner.module" else []
+                                              for name in own})
+
+    assert outside(1)["own.inner"] == ["from .module import one"]
+    assert outside(1)["own.inner.module"] == ["LIMIT = 1"] == outside(1, 2)["own.inner.module"]
+    assert outside(2)["own.inner.module"] == ["LIMIT = 2"]
+
+
+def test_modules_that_are_not_under_test_count_as_they_stand(module, tmp_path):
+    book = module(MODULE)
+    (tmp_path / "tools.py").write_text("x = 1\n")
+    chapter = tmp_path / "book/01_a.ipynb"
+    chapter.write_text(json.dumps({"cells": [{"cell_type": "code", "source":
+                                              "import tools\nfrom own.inner.module import one"}]}))
+    _, own, others = net.content(book, chapter)
+    assert own == {"own.inner.module"} and others == {"tools"}
+    before = net.called(book, chapter, {"inner.module": ["one"]})
+    (tmp_path / "tools.py").write_text("x = 2\n")
+    assert before != net.called(book, chapter, {"inner.module": ["one"]})
+
+
 def test_a_fault_stands_in_the_functions_that_its_lines_belong_to(module):
+    book = module(MODULE)
     for old, places in (("return 1  # why", {"one"}), ("            return LIMIT", {"Two.half"}),
                         ("@property", {"Two.half"}), ("LIMIT = 1", {None}), ("size = 2", {None}),
                         ("\n    return 1  # why\n", {"one"}),
                         ("return 1  # why\n\n\nclass Two", {"one", None})):
-        assert net.stands_in({"module": "module", "old": old}) == places
+        assert net.stands_in(book, {"module": "inner.module", "old": old}) == places
+
+
+def test_the_copy_of_a_package_has_the_fault_in_the_module_that_it_names(module, tmp_path):
+    fault = {"module": "inner.module", "old": "LIMIT = 1", "new": "LIMIT = 2"}
+    net.broken_copy(module(MODULE), "a fault", fault, tmp_path / "copy")
+    copied = (tmp_path / "copy/own/inner/module.py").read_text(encoding="utf-8")
+    assert copied == MODULE.replace("LIMIT = 1", "LIMIT = 2")
+    assert (tmp_path / "copy/own/inner/__init__.py").exists()
+
+
+def test_the_tracer_names_modules_of_packages_and_a_package_of_one_file(module, tmp_path):
+    module(MODULE)
+    (tmp_path / "single.py").write_text("def f():\n    pass\n\n\nf()\n")
+    (tmp_path / "own/__init__.py").write_text("def top():\n    pass\n\n\ntop()\n")
+    programs = {"own": "from own.inner.module import Two; Two().half", "single.py": "import single"}
+    for package, program in programs.items():
+        notes = tmp_path / f"{package}.notes"
+        environment = os.environ | {
+            "CLAIMBOOK_FOOTPRINT": str(notes), "CLAIMBOOK_PACKAGE": str(tmp_path / package),
+            "PYTHONPATH": os.pathsep.join([str(net.TRACER), str(tmp_path)])}
+        subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    lines = (tmp_path / "own.notes").read_text(encoding="utf-8").splitlines()
+    assert {"own top", "inner.module Two.half"} <= set(lines)
+    assert "inner.module one" not in lines and not any(line.startswith("single") for line in lines)
+    assert "single f" in (tmp_path / "single.py.notes").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.slow
@@ -250,8 +342,9 @@ def test_the_tracer_notes_what_is_called_and_nothing_else(tmp_path):
     notes = tmp_path / "notes"
     program = ("import threading, spdlib.spd as s; s.logm([[1.0]]); "
                "t = threading.Thread(target=s.vecd, args=([[1.0]],)); t.start(); t.join()")
-    environment = os.environ | {"SPDLIB_FOOTPRINT": str(notes), "PYTHONPATH": os.pathsep.join(
-        [str(net.TRACER), str(ROOT)])}
+    environment = os.environ | {
+        "CLAIMBOOK_FOOTPRINT": str(notes), "CLAIMBOOK_PACKAGE": str(ROOT / "spdlib"),
+        "PYTHONPATH": os.pathsep.join([str(net.TRACER), str(ROOT)])}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
     lines = notes.read_text(encoding="utf-8").splitlines()
     assert {"spd logm", "spd vecd", "_checks array"} <= set(lines) and "spd expm" not in lines
@@ -274,13 +367,14 @@ def test_the_record_says_that_each_break_is_caught_by_its_claim():
 
 @pytest.mark.slow
 def test_the_record_has_the_footprints_of_the_chapters_as_they_stand():
-    assert [chapter.stem for chapter in net.claiming() if not net.traced(chapter)] == [], UNFINISHED
+    assert [chapter.stem for chapter in net.claiming(BOOK)
+            if not net.traced(BOOK, chapter)] == [], UNFINISHED
 
 
 @pytest.mark.slow
 def test_the_record_has_a_run_for_each_chapter_that_executes_the_fault():
     for name, entry in RECORD.items():
-        expected = [net.topic(chapter) for chapter in net.reached(BREAKS[name])]
+        expected = [net.topic(chapter) for chapter in net.reached(BOOK, BREAKS[name])]
         assert list(entry["runs"]) == expected, f"{name}: {UNFINISHED}"
 
 
