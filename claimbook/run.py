@@ -67,7 +67,7 @@ def rerun(book: Book, name, settings=(), output=None, jobs=None, scheduler=None)
 def require_packages(names):
     """Raise UsageError where a package is missing that only books need."""
     if missing := [name for name in names if importlib.util.find_spec(name) is None]:
-        raise UsageError("the packages of books are needed, the extra [book] (missing: "
+        raise UsageError("books need more packages, those of the extra [book] (missing: "
                          f"{', '.join(missing)})")
 
 

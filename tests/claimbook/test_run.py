@@ -342,8 +342,8 @@ def test_a_ledger_whose_book_cannot_be_read_is_a_usage_error(
 def test_packages_that_are_missing_are_named(inside, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "papermill", None)
     assert cli.main(["run", "5"]) == 2
-    assert capsys.readouterr().err == ("claimbook: spdlib run needs the book's packages: "
-                                       "pip install 'spdlib[book]' (missing: papermill)\n")
+    assert capsys.readouterr().err == (
+        "claimbook: books need more packages, those of the extra [book] (missing: papermill)\n")
 
 
 def test_outside_a_book_it_has_to_be_named(book, tmp_path, monkeypatch, capsys):
