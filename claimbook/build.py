@@ -182,8 +182,11 @@ def site_files(book) -> list[pathlib.Path]:
     package = sources.path_of(book.root, book.package) if book.package else None
     folders = [book.folder, ENGINE]
     folders += [package.parent] if package and package.name == "__init__.py" else []
-    passed_over = {"__pycache__", ".ipynb_checkpoints", "_build"}
+
+    def counts(part):
+        return part not in ("__pycache__", "_build") and not part.startswith(".")
+
     files = [path for folder in folders for path in sorted(folder.rglob("*"))
-             if path.is_file() and not passed_over & {*path.relative_to(folder).parts}]
+             if path.is_file() and all(map(counts, path.relative_to(folder).parts))]
     more = [book.root / name for name in ("_config.yml", "_toc.yml")] + [package]
     return [*dict.fromkeys(files + [path for path in more if path and path.exists()])]

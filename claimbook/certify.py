@@ -13,7 +13,7 @@ FUNCTIONS |= {"erf", "erfc", "gamma"}
 MOST_POINTS = 12
 
 
-def witness(difference, rng):
+def witness(difference, rng) -> str | None:
     """A rational point, in words, at which the expression is certified not to be 0; or None."""
     import sympy
 
@@ -83,7 +83,7 @@ def ball(expression):
     return getattr(balls[0], name)()
 
 
-def bisect(margin, box, most_boxes):
+def bisect(margin, box, most_boxes: int) -> tuple[bool | None, int]:
     """Whether the margin is positive on the whole box (None: undecided), and how many boxes."""
     import flint
 

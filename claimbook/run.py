@@ -28,7 +28,8 @@ LISTS = {
 NEEDED = "ipykernel", "nbclient", "nbformat", "papermill"
 
 
-def rerun(book: Book, name, settings=(), output=None, jobs=None, scheduler=None) -> bool:
+def rerun(book: Book, name: str, settings=(), output: pathlib.Path | None = None,
+          jobs: int | None = None, scheduler: str | None = None) -> bool:
     """Run a chapter at every point of the grid that `settings` span, and print all verdicts.
 
     Returns whether all came out as stated. The executed notebooks and `verdicts.csv` are kept in
@@ -64,7 +65,7 @@ def rerun(book: Book, name, settings=(), output=None, jobs=None, scheduler=None)
     return all(map(as_stated, itertools.chain(*outcomes.values())))
 
 
-def require_packages(names):
+def require_packages(names) -> None:
     """Raise UsageError where a package is missing that only books need."""
     if missing := [name for name in names if importlib.util.find_spec(name) is None]:
         raise UsageError("books need more packages, those of the extra [book] (missing: "
@@ -72,7 +73,7 @@ def require_packages(names):
 
 
 @contextlib.contextmanager
-def accepting(name, value, accepted):
+def accepting(name: str, value, accepted: str):
     """A usage error in place of that of a file that cannot be read or written."""
     try:
         yield
@@ -82,7 +83,7 @@ def accepting(name, value, accepted):
         raise UsageError(message) from None
 
 
-def find_chapter(book, name):
+def find_chapter(book: Book, name: str) -> pathlib.Path:
     """The chapter that a path, a stem or a number names."""
     if name.isdecimal():
         paths = book.folder.glob(f"{int(name):02}_*.ipynb")
@@ -96,7 +97,7 @@ def find_chapter(book, name):
     return found[0]
 
 
-def read_grid(chapter, settings):
+def read_grid(chapter, settings) -> dict[str, list]:
     """Values of every parameter that `settings` ("name=value,value") name: name to list."""
     import papermill
 
@@ -121,7 +122,7 @@ def read_grid(chapter, settings):
     return grid
 
 
-def read_values(name, kind, text):
+def read_values(name: str, kind: str, text: str) -> list:
     """Values of the declared type `kind`, between which there are commas: a list."""
     if kind not in SCALARS | LISTS:
         raise UsageError(f"{name} is declared as {kind}; "
@@ -141,7 +142,7 @@ def read_values(name, kind, text):
                      "or several of these with commas between them")
 
 
-def refusal(chapter, parameters, book):
+def refusal(chapter, parameters: dict, book) -> str | None:
     """What the chapter's validating cell, run here, says against the parameters; None if nothing.
 
     Only a ValueError is a refusal. Anything else that goes wrong in the cell shows in the run.
@@ -166,7 +167,7 @@ def refusal(chapter, parameters, book):
 
 
 @contextlib.contextmanager
-def workers(scheduler, jobs):
+def workers(scheduler: str | None, jobs: int):
     """An executor: so many processes, or the workers of the dask scheduler at an address."""
     if scheduler is None:
         pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"),
@@ -185,7 +186,7 @@ def workers(scheduler, jobs):
         yield client.get_executor(pure=False)
 
 
-def run_points(chapter, book, points, output, pool):
+def run_points(chapter, book, points, output, pool) -> dict[int, list]:
     """Outcomes of the chapter at each point, by the number of the run; a line of progress each.
 
     The executed notebooks are kept in the folder `output`.
@@ -209,7 +210,7 @@ def run_points(chapter, book, points, output, pool):
     return outcomes
 
 
-def execute(notebook, parameters=None, *, book, env=None, run_on=False):
+def execute(notebook, parameters: dict | None = None, *, book, env=None, run_on: bool = False):
     """The notebook (a path or a node), executed in the folder `book`: a new node.
 
     The kernel is this interpreter's, and it imports what stands in the book's root before what is
@@ -278,7 +279,7 @@ def with_parameters(notebook, parameters):
     )
 
 
-def parameters_cell(cells):
+def parameters_cell(cells) -> int | None:
     """The place of the cell of parameters among code cells; the validating one comes next."""
     for place, cell in enumerate(cells):
         if "parameters" in cell.metadata.get("tags", []):
@@ -286,7 +287,7 @@ def parameters_cell(cells):
     return None
 
 
-def run_on_after_validation(notebook):
+def run_on_after_validation(notebook) -> None:
     """Let the notebook run on after errors, except up to its validating cell."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     first = parameters_cell(cells)
@@ -294,7 +295,7 @@ def run_on_after_validation(notebook):
         cell.metadata.setdefault("tags", []).append("raises-exception")
 
 
-def cell_outcomes(cell):
+def cell_outcomes(cell) -> list[tuple[str, str, str, str]]:
     """Outcomes of an executed cell: a list of (claim, stated, verdict, message)."""
     records = [output.data[MIME] for output in cell.outputs if MIME in output.get("data", {})]
     rows = [(record["id"], record["stated"], record["verdict"], "") for record in records]
@@ -314,6 +315,6 @@ def cell_outcomes(cell):
     return rows + [(id, stated, "error", "not reached") for id, stated in unreached.items()]
 
 
-def as_stated(row):
+def as_stated(row) -> bool:
     """Whether the verdict of an outcome (claim, stated, verdict, message) is the stated one."""
     return row[1] == row[2]
