@@ -7,8 +7,8 @@ help:  ## this list
 	@sed -nE 's/^([a-z]+):[^#]*## /\1\t/p' Makefile | expand -t 10
 
 book: $(READY)  ## check every chapter and claim, then build the site
-	$(RUN) book/build.py check
-	$(RUN) book/build.py site
+	$(RUN) -m claimbook check
+	$(RUN) -m claimbook site
 
 test: lint book  ## the same, then all tests: unit, property, peer, guard, rerun, break, browser
 	$(RUN) -m pytest -n auto --dist loadgroup tests
@@ -21,11 +21,11 @@ lint: $(READY)  ## style of the modules, the tests and the benchmarks
 	$(RUN) -m ruff check .
 
 accept: $(READY)  ## run chapters and record their outputs: make accept [CH=06]
-	$(RUN) book/build.py accept $(CH)
+	$(RUN) -m claimbook accept $(CH)
 
 breaks: $(READY)  ## record which claims catch which deliberate faults of spdlib
-	$(RUN) book/build.py check
-	$(RUN) book/net.py
+	$(RUN) -m claimbook check
+	$(RUN) -m claimbook net
 
 bench: $(READY)  ## speed beside that of peers, as ratios
 	$(PYTHON) -m venv .venv/peers

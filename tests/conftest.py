@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from spdlib.cli import execute
+from claimbook.run import execute
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CHAPTERS = sorted((ROOT / "book").glob("[0-9]*.ipynb"))
@@ -25,12 +25,6 @@ def cells_of(chapter):
     """Cells of a notebook, their source joined: a list of dicts."""
     cells = json.loads(pathlib.Path(chapter).read_text(encoding="utf-8"))["cells"]
     return [cell | {"source": "".join(cell["source"])} for cell in cells]
-
-
-def code_of(chapter):
-    """The code of a chapter, without IPython's own commands."""
-    source = "\n".join(cell["source"] for cell in cells_of(chapter) if cell["cell_type"] == "code")
-    return "\n".join(line for line in source.splitlines() if not line.startswith(("%", "!")))
 
 
 def mostly_slow(cases, *fast):
@@ -103,8 +97,8 @@ def browser():
 @pytest.fixture(scope="session")
 def site(browser):
     """Path of the site, which is built unless it is fresh."""
-    command = [sys.executable, ROOT / "book/build.py", "site"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-m", "claimbook", "site"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return ROOT / "_build/html"
 

@@ -7,8 +7,8 @@ import re
 from conftest import ROOT
 
 import spdlib
+from claimbook.ledger import ledger, summary
 from spdlib.cli import main
-from spdlib.ledger import ledger, summary
 
 README, CONTRIBUTING, CHANGELOG = (
     (ROOT / f"{name}.md").read_text(encoding="utf-8")
@@ -45,7 +45,7 @@ def test_its_make_targets_exist():
 
 
 def test_one_version_stands_everywhere():
-    version = re.search(r"^## (\S+)", CHANGELOG, re.M)[1]
+    version = re.search(r"^## (\d\S+)", CHANGELOG, re.M)[1]
     assert version == spdlib.__version__
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.search(r"^version: (\S+)$", citation, re.M)[1] == version

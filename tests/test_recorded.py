@@ -4,17 +4,18 @@ SPDLIB_DATA names a folder with the sets, whole or in part, as `spdlib.datasets.
 them, and with the gestures. A set that is not there, or is another part of its set, is skipped.
 """
 
-import ast
 import hashlib
 import os
 import pathlib
 
 import numpy as np
 import pytest
-from conftest import ROOT, code_of
+from conftest import ROOT
 
+from claimbook.book import code
+from claimbook.guards.recorded import written_out
+from claimbook.run import execute
 from spdlib import printed
-from spdlib.cli import execute
 from spdlib.datasets import load_images
 from spdlib.descriptors import covariance_descriptors
 from spdlib.spd import logm
@@ -24,15 +25,7 @@ DESCRIPTORS = ROOT / "book/10_descriptors.ipynb"
 ETA = 1e-6
 
 
-def written_out(source, name):
-    """The literal that a source binds to a name."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-            return ast.literal_eval(node.value)
-    raise AssertionError(f"nothing is bound to {name}")
-
-
-RECORDED = written_out(code_of(DESCRIPTORS), "RECORDED")
+RECORDED = written_out(code(DESCRIPTORS), "RECORDED")
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -64,7 +57,7 @@ def test_the_accuracies_are_those_of_the_gestures():
     notebook = execute(SIGN_OFF, {"data_folder": folder}, book=ROOT / "book")
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     text = "\n".join(output.get("data", {}).get("text/plain", "") for output in outputs)
-    for name, *accuracies in written_out(code_of(SIGN_OFF), "RECORDED"):
+    for name, *accuracies in written_out(code(SIGN_OFF), "RECORDED"):
         line = next(line for line in text.splitlines()
                     if line.startswith(name.removesuffix(", recorded")))
         assert line.split()[-len(accuracies):] == list(map(str, accuracies))
@@ -72,7 +65,7 @@ def test_the_accuracies_are_those_of_the_gestures():
 
 def test_what_the_second_auditor_printed_has_its_programs_and_the_verdicts_of_its_numbers():
     script = (ROOT / "benchmarks/second_auditor.py").read_text(encoding="utf-8")
-    rows = written_out(code_of(SIGN_OFF), "ASKED")
+    rows = written_out(code(SIGN_OFF), "ASKED")
     programs = [[name, word] for word in ("sound", "faulty")
                 for name in written_out(script, word.upper())]
     assert [row[:2] for row in rows] == programs

@@ -12,7 +12,7 @@ import random
 import pytest
 from conftest import CHAPTERS, ROOT, cells_of
 
-from spdlib.cli import refusal
+from claimbook.run import refusal
 
 DRAWS = [1, 2, 3] if os.environ.get("SPDLIB_WEEKLY") == "1" else [1]
 each_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.stem)

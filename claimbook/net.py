@@ -1,0 +1,432 @@
+"""The net: faults of the package under test, run through the chapters.
+
+The deliberate faults stand in breaks.toml. Each runs in every chapter that tests a claim and would
+execute it, and net.json takes down which claims caught it and how. What a chapter executes is its
+footprint: the functions of the package that it calls, directly or not, recorded beside the runs. A
+run carries a key, made of the fault, the code of the chapter, the functions of its footprint, and
+what these name of all that stands outside of functions in the modules that it imports; docstrings
+and comments do not count, and of this engine only its version. Modules go by their dotted names
+below the package. What is on record under its present key does not run again, so a call that was
+killed is taken up where it ended. Nothing in the file depends on the time or the machine.
+"""
+
+import ast
+import copy
+import functools
+import hashlib
+import json
+import multiprocessing
+import os
+import pathlib
+import re
+import shutil
+import signal
+import tempfile
+import time
+import tomllib
+from concurrent.futures import ProcessPoolExecutor, as_completed
+
+import claimbook
+
+from . import sources
+from .book import Book, UsageError, code
+from .ledger import ID, ClaimError
+from .run import cell_outcomes, execute
+
+TRACER = pathlib.Path(__file__).parent / "_trace"  # its sitecustomize notes what is called
+OWN = ("Inconclusive", "VerdictDiffers", "ClaimError")  # exceptions by which a claim catches
+STANDING = re.compile(r"(?P<name>.+?): (?P<word>survives|undecided|rejected), ")
+
+
+def read_breaks(book: Book) -> dict[str, dict]:
+    """The list of deliberate faults: a dict from name to a dict."""
+    if not book.package or sources.path_of(book.root, book.package) is None:
+        raise UsageError(f"package is {book.package!r} in the table [book] of claims.toml; accepted"
+                         f" is the name of the package under test, which stands in {book.root}")
+    if not book.breaks.exists():
+        raise UsageError(f"there is no {book.breaks}; accepted is a list of deliberate faults")
+    return tomllib.loads(book.breaks.read_text(encoding="utf-8"))
+
+
+def short(book, module) -> str:
+    """Name of a module below the package under test; the package's own is the package's."""
+    return module.removeprefix(f"{book.package}.")
+
+
+def dotted(book, module) -> str:
+    """Full name of a module that goes by its short name."""
+    return module if module == book.package else f"{book.package}.{module}"
+
+
+def path_of(book, module) -> pathlib.Path:
+    """The file of a module that goes by its short name."""
+    path = sources.path_of(book.root, dotted(book, module))
+    if path is None:
+        raise ValueError(f"module is {module!r}; accepted are the modules of {book.package}")
+    return path
+
+
+def broken_source(book: Book, name: str, fault: dict) -> str:
+    """Text of the fault's module with the fault in it."""
+    path = path_of(book, fault["module"])
+    text = path.read_text(encoding="utf-8")
+    if (count := text.count(fault["old"])) != 1:
+        raise ValueError(
+            f"old of {name!r} is {fault['old']!r}, {count} times in {path.relative_to(book.root)}; "
+            "accepted is a text that stands there once"
+        )
+    return text.replace(fault["old"], fault["new"])
+
+
+def broken_copy(book: Book, name: str, fault: dict, folder: pathlib.Path) -> dict[str, str]:
+    """Copy the package, with the fault, into `folder`; returns the environment that imports it."""
+    source, package = broken_source(book, name, fault), path_of(book, book.package)
+    if package.name == "__init__.py":
+        package = package.parent
+        shutil.copytree(package, folder / package.relative_to(book.root),
+                        ignore=shutil.ignore_patterns("__pycache__"))
+    broken = folder / path_of(book, fault["module"]).relative_to(book.root)
+    broken.write_text(source, encoding="utf-8")
+    return {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@functools.cache
+def content(book, chapter):
+    """Code of a chapter; modules of the package to which its imports lead; the other ones there.
+
+    The engine is neither: of it, its version counts.
+    """
+    source = code(chapter)
+    reached = sources.modules(book.root, source)
+
+    def within(package):
+        return {each for each in reached if each == package or each.startswith(f"{package}.")}
+
+    own = within(book.package)
+    return source, own, reached - own - within(__package__)
+
+
+@functools.cache
+def parts(root, module):
+    """A module's statements outside of functions, and its functions and methods by qualified name.
+
+    These are triples: first line, last line, and text. A class keeps the names of its methods. No
+    text has docstrings or comments.
+    """
+    tree = ast.parse(sources.text_of(root, module))
+    functions = {}
+
+    def strip(node, path):
+        if ast.get_docstring(node, clean=False) is not None:
+            node.body[0] = ast.copy_location(ast.Pass(), node.body[0])
+        inner = [child for child in node.body if hasattr(child, "name")]
+        for child in inner:
+            strip(child, [*path, child.name])
+            if isinstance(child, ast.FunctionDef) and not isinstance(node, ast.FunctionDef):
+                first = min([child.lineno] + [mark.lineno for mark in child.decorator_list])
+                functions[".".join([*path, child.name])] = first, child.end_lineno, child
+                node.body[node.body.index(child)] = ast.Expr(ast.Name(child.name))
+
+    strip(tree, [])
+    texts = {name: (first, last, ast.unparse(node))
+             for name, (first, last, node) in functions.items()}
+    return tree.body, texts
+
+
+@functools.cache
+def words(text):
+    """The names that a text of code uses: a set."""
+    nodes = list(ast.walk(ast.parse(text)))
+    return ({node.id for node in nodes if isinstance(node, ast.Name)}
+            | {node.attr for node in nodes if isinstance(node, ast.Attribute)})
+
+
+def bound(statement):
+    """The names that a statement outside of functions binds: a set; empty for what only acts."""
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
+    if isinstance(statement, ast.ClassDef):
+        return {statement.name}
+    if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+        return {node.id for node in ast.walk(statement)
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return set()
+
+
+def needed(statement, names):
+    """The part of a statement outside of functions that matters to code with these names: text.
+
+    An import keeps the names that are used. A class keeps its own statements and those methods that
+    are named or have underscores, which Python calls by itself. A statement that binds none of the
+    names is left out.
+    """
+    function = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Name)
+    own = bound(statement)
+    if function or isinstance(statement, ast.Pass) or own and own.isdisjoint(names):
+        return ""
+    statement = copy.copy(statement)
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        statement.names = [alias for alias in statement.names if bound(ast.Import([alias])) & names]
+    if isinstance(statement, ast.ClassDef):
+        statement.body = [part for part in statement.body
+                          if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Name))
+                          or part.value.id in names or part.value.id.startswith("__")]
+    return ast.unparse(statement)
+
+
+def stands_in(book: Book, fault: dict) -> set[str | None]:
+    """The functions of the broken module in which the fault stands; None for outside of them."""
+    text = path_of(book, fault["module"]).read_text(encoding="utf-8")
+    start = text.index(fault["old"])
+    lead = len(fault["old"]) - len(fault["old"].lstrip())
+    lines = range(text.count("\n", 0, start + lead) + 1,
+                  text.count("\n", 0, start + len(fault["old"].rstrip())) + 2)
+    _, functions = parts(book.root, dotted(book, fault["module"]))
+    spans = {name: range(first, last + 1) for name, (first, last, _) in functions.items()}
+    places = [next((name for name, span in spans.items() if line in span), None) for line in lines]
+    return set(places)
+
+
+def digest(*parts) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def called(book: Book, chapter, footprint: dict) -> list[str] | None:
+    """What the outputs of a chapter depend on: its code, what it calls, and what these name.
+
+    Modules that are not under test count as they stand. None where a function of the footprint is
+    no longer there.
+    """
+    cells, own, others = content(book, chapter)
+    texts = {module: [] for module in sorted(own)}
+    for module in texts:
+        for name in footprint.get(short(book, module), ()):
+            if name not in parts(book.root, module)[1]:
+                return None
+            texts[module].append(parts(book.root, module)[1][name][2])
+    outside = named_outside(book.root, cells, texts)
+    return [claimbook.ENGINE, cells,
+            *(f"{module} {sources.text_of(book.root, module)}" for module in sorted(others)),
+            *(f"{short(book, module)} {text}" for module in texts
+              for text in texts[module] + outside[module])]
+
+
+def named_outside(root, cells, texts):
+    """What stands outside of functions and is named, by a chapter or by what it calls.
+
+    `texts` has for each module the functions that are called. A dict from modules to texts.
+    """
+    named, outside, before = {module: set() for module in texts}, {}, None
+    while outside != before:  # what is named may name more
+        before = outside
+        for module, found in [("", [cells]), *texts.items()]:
+            found = found + before.get(module, [])
+            used = set().union(*map(words, found))
+            if module:
+                named[module] |= used
+            package = module and sources.package_of(root, module)
+            for source, name in set().union(*(sources.taken(root, text, package)
+                                              for text in found)):
+                if source in named:
+                    named[source] |= {name} if name else used
+        outside = {module: [text for statement in parts(root, module)[0]
+                            if (text := needed(statement, named[module]))] for module in texts}
+    return outside
+
+
+def key(book: Book, fault: dict, chapter) -> str:
+    """Digest of what a run depends on: the fault, and what the chapter calls."""
+    footprint = read_record(book, "footprints").get(topic(chapter), {}).get("functions", {})
+    return digest(fault["module"], fault["old"], fault["new"],
+                  *called(book, chapter, footprint) or ())
+
+
+def trace(book: Book, chapter) -> dict[str, list[str]]:
+    """The footprint of a chapter: a dict from modules to the names of functions that it calls."""
+    package = path_of(book, book.package)
+    home = package.parent if package.name == "__init__.py" else package
+    with tempfile.TemporaryDirectory() as folder:
+        notes = pathlib.Path(folder, "notes")
+        env = {"PYTHONPATH": str(TRACER), "PYTHONDONTWRITEBYTECODE": "1",
+               "CLAIMBOOK_FOOTPRINT": str(notes), "CLAIMBOOK_PACKAGE": str(home)}
+        executed = execute(chapter, book=book.folder, env=env)
+        if errors := outcome(executed):
+            raise ClaimError(f"{chapter.stem} does not run without a fault: {errors}")
+        lines = set(notes.read_text(encoding="utf-8").splitlines())
+    own = {short(book, module): module for module in content(book, chapter)[1]}
+    footprint = {}
+    for module, name in sorted(line.split(" ") for line in lines):
+        if module in own and name in parts(book.root, own[module])[1]:
+            footprint.setdefault(module, []).append(name)
+    return footprint
+
+
+def traced(book: Book, chapter) -> bool:
+    """Whether the footprint on record is that of the chapter as it stands."""
+    known = read_record(book, "footprints").get(topic(chapter))
+    texts = known and called(book, chapter, known["functions"])
+    return texts is not None and digest(*texts) == known["key"]
+
+
+def run(book: Book, name: str, fault: dict, notebook, run_on=True) -> tuple[dict, float]:
+    """Run a chapter, or an excerpt of one, with the fault: its outcome, and its seconds.
+
+    With `run_on` it runs on after errors, else the first one ends it.
+    """
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        env = broken_copy(book, name, fault, pathlib.Path(folder))
+        executed = execute(notebook, book=book.folder, env=env, run_on=run_on)
+    return outcome(executed), time.monotonic() - start
+
+
+def outcome(executed) -> dict:
+    """What an executed chapter says of a fault: a dict of what is not empty among these.
+
+    `caught`: the claims that caught it, by an exception of their own, and how. `untested`: other
+    claims that an error kept from being tested, and its kind. `errors`: kinds of all other errors.
+    """
+    caught, untested, errors = {}, {}, set()
+    for cell in executed.cells:
+        error = next((out for out in cell.get("outputs", ()) if out.output_type == "error"), None)
+        if error is None:
+            continue
+        own = ID.match(error.evalue) if error.ename in OWN else None
+        if own:
+            caught.setdefault(own[0], how(error))
+        else:
+            errors.add(error.ename)
+        for id, _, verdict, _ in cell_outcomes(cell):
+            if id and verdict == "error":
+                untested.setdefault(id, error.ename)
+    untested = {id: kind for id, kind in sorted(untested.items()) if id not in caught}
+    parts = {"caught": dict(sorted(caught.items())), "untested": untested, "errors": sorted(errors)}
+    return {part: content for part, content in parts.items() if content}
+
+
+def how(error):
+    """What an exception of a claim says, without numbers, which another processor could move."""
+    message = error.evalue
+    if error.ename == "VerdictDiffers":
+        return message.rpartition(", ")[2].replace("computed", "comes out as")
+    if " candidates standing (" in message:
+        items = message.partition(" candidates standing (")[2].split("; ")
+        found = [STANDING.match(item) for item in items]
+        standing = [m["name"] for m in found if m and m["word"] != "rejected"]
+        return f"{', '.join(standing) or 'nothing'} left standing"
+    if "NaN" in message:
+        return "a NaN"
+    return "candidates too close" if " apart, " in message else "inconclusive"
+
+
+def claiming(book: Book) -> list[pathlib.Path]:
+    """The chapters that test a claim: their paths."""
+    return [chapter for chapter in book.chapters() if "with claim(" in content(book, chapter)[0]]
+
+
+def reached(book: Book, fault: dict) -> list[pathlib.Path]:
+    """The chapters that test a claim and execute the fault, by their footprints: their paths."""
+    module, places = fault["module"], stands_in(book, fault)
+    footprints = read_record(book, "footprints")
+
+    def executes(chapter):
+        functions = footprints.get(topic(chapter), {}).get("functions", {})
+        return None in places or not places.isdisjoint(functions.get(module, ()))
+
+    return [chapter for chapter in claiming(book)
+            if dotted(book, module) in content(book, chapter)[1] and executes(chapter)]
+
+
+def topic(chapter) -> str:
+    """Name of a chapter without its number, which may change."""
+    return chapter.stem.partition("_")[2]
+
+
+def read_record(book: Book, part="breaks") -> dict:
+    """What has been recorded: a dict from the name of a break to its fault and its runs.
+
+    Or, with "footprints", one from the topic of a chapter to what it calls, and the key of that.
+    """
+    path = book.record
+    return parsed(path, path.stat().st_mtime_ns)[part] if path.exists() else {}
+
+
+@functools.lru_cache(1)
+def parsed(path, changed):
+    """The content of a file, as it is since it was changed last."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def write_record(book: Book, footprints: dict, breaks: dict) -> None:
+    """Write both parts of the record."""
+    record = {"footprints": footprints, "breaks": breaks}
+    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    unfinished = book.record.with_suffix(".tmp")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(book.record)  # whole at every moment, whenever this is killed
+
+
+def recorded_runs(breaks, reach, runs):
+    """The part of the record that has the runs, in the order of the list and of the chapters."""
+    record = {}
+    for name, fault in breaks.items():
+        order = [topic(chapter) for chapter in reach[name]]
+        known = {stem: runs[name, stem] for stem in order if (name, stem) in runs}
+        record[name] = {part: fault[part] for part in ("module", "old", "new")} | {"runs": known}
+    return record
+
+
+def take_footprints(book, pool):
+    """Trace the chapters that have changed since they were traced last."""
+    footprints = {topic(chapter): read_record(book, "footprints").get(topic(chapter))
+                  for chapter in claiming(book)}
+    jobs = {pool.submit(trace, book, chapter): chapter
+            for chapter in claiming(book) if not traced(book, chapter)}
+    for job in as_completed(jobs):
+        chapter, functions = jobs[job], job.result()
+        entry = {"key": digest(*called(book, chapter, functions)), "functions": functions}
+        footprints[topic(chapter)] = entry
+        known = {stem: footprint for stem, footprint in footprints.items() if footprint}
+        write_record(book, known, read_record(book))
+        count = sum(map(len, functions.values()))
+        print(f"{chapter.stem} calls {count} functions of {book.package}", flush=True)
+
+
+def main(book: Book, names=()) -> None:
+    """Run what is not on record under its present key; a line of progress for each run."""
+    breaks = read_breaks(book)
+    if unknown := set(names) - set(breaks):
+        raise UsageError(f"BREAK is {unknown.pop()!r}; accepted are the names in "
+                         f"{book.breaks.name}")
+    for name, fault in breaks.items():
+        broken_source(book, name, fault)
+    pool = ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"),
+                               signal.signal, (signal.SIGINT, signal.SIG_DFL))
+    try:
+        take_footprints(book, pool)
+        recorded = read_record(book)
+        runs = {(name, stem): run
+                for name in recorded for stem, run in recorded[name]["runs"].items()}
+        reach = {name: reached(book, fault) for name, fault in breaks.items()}
+        keys = {(name, chapter): key(book, breaks[name], chapter)
+                for name in names or breaks for chapter in reach[name]}
+        todo = [(name, chapter) for (name, chapter), present in keys.items()
+                if runs.get((name, topic(chapter)), {}).get("key") != present]
+        print(f"{len(todo)} of {len(keys)} runs; the others are on record", flush=True)
+        footprints = read_record(book, "footprints")
+        write_record(book, footprints, recorded_runs(breaks, reach, runs))
+        start = time.monotonic()
+        jobs = {pool.submit(run, book, name, breaks[name], chapter): (name, chapter)
+                for name, chapter in todo}
+        for done, job in enumerate(as_completed(jobs), 1):
+            name, chapter = jobs[job]
+            found, seconds = job.result()
+            runs[name, topic(chapter)] = {"key": keys[name, chapter]} | found
+            write_record(book, footprints, recorded_runs(breaks, reach, runs))
+            left = (time.monotonic() - start) / done * (len(todo) - done) / 60
+            caught = ", ".join(found.get("caught", ())) or "no claim"
+            print(f"{done:4} of {len(todo)}  {seconds:4.0f} s, {left:4.0f} min left  "
+                  f"{name} in {chapter.stem}: {caught}", flush=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
+

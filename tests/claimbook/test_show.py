@@ -1,0 +1,44 @@
+"""Tables: what people see, what a terminal and nbval see, and what is refused."""
+
+import pytest
+
+from claimbook.show import aligned, table
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    outputs = []
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: outputs.append(data))
+    return outputs
+
+
+def test_a_table_is_html_to_people_and_aligned_text_to_programs(shown):
+    table(["k", "σ"], [[2, 0.123456], [10, "1.50"]], caption="Scales")
+    assert shown[0]["text/plain"] == "Scales\nk   σ\n2   0.1235\n10  1.50"
+    page = shown[0]["text/html"]
+    assert page.startswith('<table class="numbers"><caption>Scales</caption>')
+    assert page.count("<tr>") == 3 and '<td class="n">0.1235</td>' in page
+
+
+def test_columns_of_numbers_are_set_flush_right_and_those_of_words_are_not(shown):
+    table(["noise", "error"], [["ℓ2", "−1.5"], ["Laplace", "–"]])
+    page = shown[0]["text/html"]
+    assert "<td>ℓ2</td>" in page and '<td class="n">−1.5</td>' in page
+    assert '<th scope="col" class="n">error</th>' in page
+
+
+def test_what_html_would_take_for_markup_is_escaped(shown):
+    table(["a < b"], [["<script>"]], caption="x & y")
+    assert "<script>" not in shown[0]["text/html"] and "&lt;script&gt;" in shown[0]["text/html"]
+    assert "a &lt; b" in shown[0]["text/html"] and "x &amp; y" in shown[0]["text/html"]
+    assert "<script>" in shown[0]["text/plain"]
+
+
+def test_a_row_of_another_length_is_refused(shown):
+    with pytest.raises(ValueError, match=r"row is \['1'\]; accepted are rows of 2 entries"):
+        table(["a", "b"], [[1]])
+    assert not shown
+
+
+def test_aligned_columns_are_as_wide_as_their_widest_entry():
+    assert aligned([["a", "bb"], ["ccc", 1]]) == "a    bb\nccc  1"

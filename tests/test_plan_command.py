@@ -1,0 +1,59 @@
+"""The command `spdlib plan`: what it prints, and what it refuses before anything is printed."""
+
+import pytest
+
+from spdlib import ball_from_bounds, plan, records_needed
+from spdlib.cli import main
+
+PLAN = {"-k": 3, "-n": 400, "--radius": 2, "--epsilon": 0.5, "--delta": 1e-6}
+
+
+def planned(capsys, **changes):
+    """Exit code, output and errors of `spdlib plan` at PLAN with changes; None leaves out."""
+    settings = PLAN | {("-" if len(name) == 1 else "--") + name: x for name, x in changes.items()}
+    arguments = [str(x) for pair in settings.items() if pair[1] is not None for x in pair]
+    code = main(["plan", *arguments])
+    return code, *capsys.readouterr()
+
+
+@pytest.mark.slow
+def test_a_plan_shows_every_mechanism_and_which_errs_least(capsys):
+    code, out, err = planned(capsys, error=0.05)
+    assert (code, err) == (0, "")
+    for row in plan(3, 400, 2.0, 0.5, 1e-6):
+        line = next(line for line in out.splitlines() if line.startswith(row.mechanism + "  "))
+        shown = line.removeprefix(row.mechanism).split()
+        assert shown == ["–" if x is None else f"{x:.4g}" for x in row[1:]]
+        assert ("–" in shown) == (row.mechanism in ("l2", "laplace"))
+        assert f"{row.mechanism} {records_needed(3, 2.0, 0.5, row.delta, 0.05, row.mechanism)}" \
+            in out.splitlines()[-1]
+    assert "At (0.5, 1e-06) bare l2 noise errs least; laplace errs 1.03 times as much, and" in out
+    assert "“discrete gaussian”, for a release that leaves, errs as gaussian up to" in out
+
+
+@pytest.mark.slow
+def test_a_plan_takes_bounds_on_the_eigenvalues_in_place_of_a_radius(capsys):
+    code, out, _ = planned(capsys, radius=None, low=0.1, high=10)
+    assert code == 0 and "radius 3.988 about 1·I" in out
+    assert planned(capsys, radius=ball_from_bounds(0.1, 10, 3)[1])[1].splitlines()[1:] \
+        == out.splitlines()[1:]
+
+
+@pytest.mark.parametrize("changes, message", [
+    ({"k": 101}, "k is 101; accepted are integers from 1 to 100"),
+    ({"n": 0}, "n is 0; accepted are integers from 1"),
+    ({"radius": -1}, "radius is -1.0; accepted are numbers from 1e-280"),
+    ({"epsilon": 0}, "epsilon is 0.0; accepted are numbers from 1e-6"),
+    ({"delta": 0.7}, "delta is 0.7; accepted are numbers from 1e-300 to 1/2"),
+    pytest.param({"error": 0}, "wanted is 0.0; accepted are finite numbers above 0",
+                 marks=pytest.mark.slow),
+    pytest.param({"error": 1e-320}, "wanted is 1e-320; accepted are numbers from",
+                 marks=pytest.mark.slow),
+    ({"radius": None}, "--radius is None, --low None, --high None; accepted is either"),
+    ({"low": 1, "high": 2}, "--radius is 2.0, --low 1.0, --high 2.0; accepted is either"),
+    ({"radius": None, "low": 1}, "--radius is None, --low 1.0, --high None; accepted is either"),
+    ({"radius": None, "low": 2, "high": 1}, "high is 1.0; accepted are finite numbers from"),
+])
+def test_a_plan_that_is_none_is_refused_before_anything_is_printed(changes, message, capsys):
+    code, out, err = planned(capsys, **changes)
+    assert code == 2 and out == "" and err.startswith(f"spdlib: {message}")
