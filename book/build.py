@@ -194,6 +194,7 @@ def site():
     sources = [path for path in sorted((ROOT / "book").rglob("*"))
                if path.is_file() and not {"__pycache__", ".ipynb_checkpoints"} & {*path.parts}]
     sources += [ROOT / "_config.yml", ROOT / "_toc.yml", *sorted((ROOT / "spdlib").glob("*.py"))]
+    sources += sorted((ROOT / "claimbook").rglob("*.py"))
     now = digest(sources)
     if has_stamp("site", now) and (BUILD / "html/ledger.json").exists():
         print("the site has not changed since it was built")

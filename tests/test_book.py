@@ -130,7 +130,7 @@ def test_every_claim_listed_is_known_and_is_in_the_ledger():
 def test_entries_have_what_they_need_and_nothing_misspelt():
     for id, entry in CLAIMS.items():
         needed = {"where", "domain"} | ({"reading"} if not id.startswith(OWN) else set())
-        allowed = needed | {"uses", "criterion", "gravity", "untested", "command", "chapter"}
+        allowed = needed | {"uses", "criterion", "gravity", "harm", "untested", "command", "chapter"}
         assert isinstance(entry.get("gravity", 1), int), id
         assert needed <= set(entry) <= allowed, id
         assert entry.get("reading", "clear") in READINGS, id
