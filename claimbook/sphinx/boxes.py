@@ -73,7 +73,7 @@ def head_of(id, head):
 
 def label(word, *phrase):
     """The heading of a part of a box."""
-    return nodes.paragraph("", "", nodes.strong("", word), *phrase, classes=["claim-label"])
+    return nodes.paragraph("", "", nodes.inline("", word), *phrase, classes=["claim-label"])
 
 
 class Claim(ElementDirective):
@@ -126,7 +126,7 @@ class Instead(SphinxDirective):
         if id is None:
             raise self.error(f"{self.name} is outside of a box; accepted is the box of a claim")
         anchor, finding = f"{id}-{self.name}", self.arguments[0]
-        part = nodes.container(classes=["claim-instead", f"claim-{self.name}"], ids=[anchor])
+        part = nodes.container(classes=["claim-instead"], ids=[anchor])
         phrase, messages = self.state.inline_text(finding, self.lineno)
         part += label(ROLES[self.name], nodes.Text(" – "), *phrase)
         self.state.nested_parse(self.content, self.content_offset, part)
