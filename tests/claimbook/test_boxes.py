@@ -1,4 +1,4 @@
-"""The box of a claim: one for each, complete, in its chapter; what it shows, and what it refuses."""
+"""The box of a claim: one for each, whole, in its chapter; what it shows, and what it refuses."""
 
 import json
 import os
@@ -110,7 +110,8 @@ def test_the_guard_of_boxes_sees_what_is_wrong(tmp_path, prose, other, found):
 
 @pytest.mark.parametrize("verdict, instead, complete", [
     ("holds", [], True), ("holds", ["corrected"], False), (UNTESTED, [], True),
-    ("corrected", ["corrected"], True), ("corrected", [], False), ("corrected", ["measured"], False),
+    ("corrected", ["corrected"], True), ("corrected", [], False),
+    ("corrected", ["measured"], False),
     ("fails", ["measured"], True), ("fails", ["corrected"], False),
     ("fails", ["corrected", "measured"], False),
 ])
