@@ -37,18 +37,19 @@ DOUBT = {"corrected": "does not hold", "fails": "does not hold", UNTESTED: "not 
 def heads(book):
     """What the head of each box says: a dict from id to a dict of words."""
     papers, _ = read_claims(book)
-    found = {}
-    for row in ledger(book):
-        prefix = row["id"].split("-")[0]
-        paper = papers[prefix].get("short", papers[prefix]["title"])
-        own = prefix == OWN
-        place = "A claim of this book" if own else f"{paper}, {row['where']}"
-        source = "" if own else SOURCE.get(row["reading"], "As printed")
-        doubt = DOUBT.get(row["verdict"], "")
-        label = " – ".join(filter(None, [source or (doubt and "As stated"), doubt]))
-        found[row["id"]] = {
-            "place": place, "verdict": row["verdict"], "harm": row["harm"], "label": label}
-    return found
+    return {row["id"]: head(row, papers[row["id"].split("-")[0]]) for row in ledger(book)}
+
+
+def head(row, paper):
+    """Of one claim: its place, verdict and harm, and the label of its statement, if it has one."""
+    if row["id"].startswith(OWN):
+        place, source = "A claim of this book", ""
+    else:
+        place = f"{paper.get('short', paper['title'])}, {row['where']}"
+        source = SOURCE.get(row["reading"], "As printed")
+    if doubt := DOUBT.get(row["verdict"], ""):
+        source = f"{source or 'As stated'} – {doubt}"
+    return {"place": place, "verdict": row["verdict"], "harm": row["harm"], "label": source}
 
 
 def kind(argument):
