@@ -1,8 +1,8 @@
 """The ledger: the record of a claim as a chapter displays it, its readers, and what adds them up.
 
 A chapter's recorded outputs hold one `Record` for each `with claim(…)`, as JSON under the type
-`MIME`. The ledger is made from these, from the theorem directives of the chapters and from
-`claims.toml`, and from nothing else.
+`MIME`. The ledger is made from these, from the boxes of the chapters and from `claims.toml`, and
+from nothing else.
 """
 
 import json
@@ -25,10 +25,15 @@ UNTESTED = "untested"
 APART = "two readings", "not in words"
 READINGS = "clear", "preprint only", "damaged copy", "one figure described", *APART
 HARMS = "none", "slip", "use", "privacy"  # what hangs on a claim, whatever its verdict
-DIRECTIVE = re.compile(
-    r"^(?P<fence>:{3,}|`{3,})\{prf:\w+\} *(?P<title>[^\n]*)\n"
-    r"(?::\w+:[^\n]*\n)*?:label: (?P<label>\S+)\n"
-    r"(?::\w+:[^\n]*\n)*(?P<body>.*?)^(?P=fence)\s*$",
+DIRECTIVE = re.compile(  # the box of a claim, up to what takes the place of what is printed
+    r"^(?P<fence>:{3,}|`{3,})\{claim\} +(?P<label>\S+) +(?P<title>[^\n]+)\n(?::\w+:[^\n]*\n)*"
+    r"(?P<body>.*?)(?=^(?P<rest>(?:(?::{3,}|`{3,})\{(?:corrected|measured)\}.*?)?)"
+    r"^(?P=fence)\s*$)",
+    re.M | re.S,
+)
+INSTEAD = re.compile(
+    r"^(?P<fence>:{3,}|`{3,})\{(?P<role>corrected|measured)\} *(?P<title>[^\n]*)\n"
+    r"(?P<body>.*?)^(?P=fence)\s*$",
     re.M | re.S,
 )
 
@@ -68,16 +73,16 @@ class Row(TypedDict):
     id: str
     paper: str
     where: str
-    title: str  # of the directive `ID`: what the claim is about, in a phrase
-    statement: str
+    title: str  # of the box: what the claim is about, in a phrase
+    statement: str  # as printed
     verdict: str
-    correction: str  # of the directive `ID-corrected`
-    measured: str  # of the directive `ID-measured`
+    harm: str  # one of HARMS, or nothing where nobody has judged it
+    correction: str  # of the directive `corrected` in the box
+    measured: str  # of the directive `measured` in the box
     finding: str  # the title of one of these: what is wrong, in a sentence
     domain: str
     criterion: str
     reading: str  # one of READINGS, or nothing for a claim of the book's own
-    harm: str  # one of HARMS, or nothing where it is not said
     evidence: list[dict[str, str]]  # `kind` and `summary` of each check
     rivals: list[str]
     uses: list[str]
@@ -136,18 +141,25 @@ def recorded(chapter) -> list[Record]:
     return [record for cell in cells for record in records_in(cell.get("outputs", ()))]
 
 
-def directives(chapter) -> dict[str, tuple[str, str]]:
-    """Theorem directives of a chapter: a dict from label to the pair of title and text."""
+def directives(chapter) -> list[tuple[str, str, str]]:
+    """What the boxes of a chapter state, in their order: a list of (label, title, text).
+
+    The label is the claim's id for what is printed, and `ID-corrected` or `ID-measured` for what
+    takes its place.
+    """
     cells = json.loads(pathlib.Path(chapter).read_text(encoding="utf-8"))["cells"]
     texts = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    prose = "\n\n".join(texts)
-    return {match["label"]: (match["title"].strip(), match["body"].strip())
-            for match in DIRECTIVE.finditer(prose)}
+    found = []
+    for box in DIRECTIVE.finditer("\n\n".join(texts)):
+        found.append((box["label"], box["title"].strip(), box["body"].strip()))
+        found += [(f"{box['label']}-{inner['role']}", inner["title"].strip(), inner["body"].strip())
+                  for inner in INSTEAD.finditer(box["rest"])]
+    return found
 
 
 def statements(chapter) -> dict[str, str]:
-    """Statements of a chapter's theorem directives: a dict from label to text."""
-    return {label: text for label, (_, text) in directives(chapter).items()}
+    """What the boxes of a chapter state: a dict from label to text."""
+    return {label: text for label, _, text in directives(chapter)}
 
 
 def ledger(book) -> list[Row]:
@@ -155,7 +167,7 @@ def ledger(book) -> list[Row]:
     papers, claims = read_claims(book)
     texts, found = {}, {}
     for chapter in sorted(pathlib.Path(book).glob("[0-9]*.ipynb")):
-        texts[chapter.stem] = directives(chapter)
+        texts[chapter.stem] = {label: parts for label, *parts in directives(chapter)}
         for record in recorded(chapter):
             found.setdefault(record["id"], {}).setdefault(chapter.stem, []).append(record)
     if unknown := set(found) - set(claims):
@@ -164,7 +176,7 @@ def ledger(book) -> list[Row]:
 
 
 def _row(id, entry, papers, found, texts):
-    """Row of one claim; `found` are its records and `texts` the directives, by chapter."""
+    """Row of one claim; `found` are its records and `texts` what boxes state, by chapter."""
     if len(found) > 1:
         raise ClaimError(f"{id}: tested in more than one chapter: {sorted(found)}")
     if found and UNTESTED in entry:
@@ -174,7 +186,7 @@ def _row(id, entry, papers, found, texts):
     chapter, records = next(iter(found.items()), (entry.get("chapter"), []))
     here = texts.get(chapter, {})
     if id not in here:
-        raise ClaimError(f"{id}: no statement; no theorem directive of {chapter} has this label")
+        raise ClaimError(f"{id}: no statement; there is no box of it in {chapter}")
     title, statement = here[id]
     corrected_title, correction = here.get(f"{id}-corrected", ("", ""))
     measured_title, measured = here.get(f"{id}-measured", ("", ""))
@@ -186,16 +198,16 @@ def _row(id, entry, papers, found, texts):
         id=id,
         paper=paper["title"],
         where=entry["where"],
-        title=title.split(";")[0],  # the place in the paper follows
+        title=title,
         statement=statement,
         verdict=max((r["verdict"] for r in records), key=VERDICTS.index, default=UNTESTED),
+        harm=entry.get("harm", ""),
         correction=correction,
         measured=measured,
         finding=measured_title or corrected_title,
         domain=entry.get("domain", ""),
         criterion=entry.get("criterion", ""),
         reading=entry.get("reading", ""),
-        harm=entry.get("harm", ""),
         evidence=[{"kind": check["evidence"], "summary": check["summary"]} for check in checks],
         rivals=sorted({name for check in checks for name in check["rejected"]} - set(VERDICT)),
         uses=entry.get("uses", []),

@@ -202,7 +202,7 @@ def test_a_new_paper_makes_no_run_of_the_net_stale_and_no_chapter_run_again(tmp_
     before = keys()
     with open(book.folder / "claims.toml", "a", encoding="utf-8") as file:
         file.write(SIXTH)
-    statement = ":::{prf:theorem} Invented; Sec. 1\n:label: ZZ-01\n\nIt is $1$.\n:::"
+    statement = ":::{claim} ZZ-01 Invented\n:kind: theorem\n\nIt is $1$.\n:::"
     cell = {"cell_type": "markdown", "metadata": {}, "source": statement}
     (book.folder / "99_invented.ipynb").write_text(json.dumps({"cells": [cell]}))
     assert keys() == before

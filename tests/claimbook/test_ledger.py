@@ -35,9 +35,11 @@ def entry(id, **fields):
     return f"[{id}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in fields.items())
 
 
-def theorem(label, text):
-    directive = f":::{{prf:theorem}} The title of {label}; Sec. 1\n:label: {label}\n\n{text}\n:::"
-    return f"Some prose.\n\n{directive}\n\nMore prose."
+def box(id, text, **instead):
+    """The box of a claim; `instead` has by role what takes the statement's place."""
+    parts = [f":::{{{role}}} The {role} finding\n{other}\n:::" for role, other in instead.items()]
+    head = f"::::{{claim}} {id} The title of {id}\n:kind: theorem\n"
+    return "\n".join(["Some prose.", "", head, text, "", *parts, "::::", "", "More prose."])
 
 
 def record(id, verdict="holds", evidence="exact", rejected=("half",)):
@@ -72,12 +74,12 @@ def write_chapter(book, stem, prose, outputs):
 
 @pytest.fixture
 def make_book(tmp_path):
-    """Writes a book: entries of claims.toml, then for each chapter theorems and records."""
+    """Writes a book: entries of claims.toml, then for each chapter statements and records."""
 
     def make(*entries, **chapters):
         (tmp_path / "claims.toml").write_text("\n".join([PAPERS, *entries]), encoding="utf-8")
-        for stem, (theorems, outputs) in chapters.items():
-            prose = [theorem(*labelled) for labelled in theorems.items()]
+        for stem, (stated, outputs) in chapters.items():
+            prose = [box(*labelled) for labelled in stated.items()]
             write_chapter(
                 tmp_path, stem.removeprefix("c"), prose, [{MIME: output} for output in outputs]
             )
@@ -97,13 +99,8 @@ def test_the_ledger_says_of_a_claim_what_was_displayed(make_book, tmp_path, monk
         c.reads(3.0, printed=(0, 1), measured=(2.5, 3.5), runs={"elsewhere": 7.0})
     with claim("SP-12", "holds", 1) as c:
         c.bound([1.0, 0.9], stated=1, rivals={"half": 0.5})
-    prose = {
-        "TG-16": "It is $1$.",
-        "TG-16-corrected": "It is $2$.",
-        "TG-16-measured": "It is $3$.",
-        "SP-12": "Clipped.",
-    }
-    write_chapter(tmp_path, "05_a", [theorem(*labelled) for labelled in prose.items()], shown)
+    wrong = box("TG-16", "It is $1$.", corrected="It is $2$.", measured="It is $3$.")
+    write_chapter(tmp_path, "05_a", [wrong, box("SP-12", "Clipped.")], shown)
     rows = ledger(tmp_path)
     assert [row["id"] for row in rows] == ["SP-12", "TG-16"]  # the order of claims.toml
     assert rows[1] == {
@@ -113,9 +110,10 @@ def test_the_ledger_says_of_a_claim_what_was_displayed(make_book, tmp_path, monk
         "title": "The title of TG-16",
         "statement": "It is $1$.",
         "verdict": "fails",
+        "harm": "use",
         "correction": "It is $2$.",
         "measured": "It is $3$.",
-        "finding": "The title of TG-16-measured; Sec. 1",
+        "finding": "The measured finding",
         **scope,
         "evidence": [
             {"kind": "exact", "summary": "1 number"},
@@ -140,27 +138,26 @@ def test_records_are_read_in_order_and_other_outputs_passed_over(make_book):
     assert recorded(book / "05_a.ipynb") == outputs
 
 
-def test_statements_are_read_whatever_the_fence(make_book):
+def test_statements_are_read_whatever_the_fence_and_nothing_else(make_book):
     nested = "A\n:::{note}\ninside\n:::\n\nB"
     text = "\n".join(
         [
-            f"::::{{prf:theorem}} One\n:label: TG-01\n:class: big\n\n{nested}\n::::",
-            "```{prf:lemma}\n:label: TG-02\nTwo.\n```",
-            ":::{note}\nno theorem\n:::",
+            f"::::{{claim}} TG-01 One\n:kind: theorem\n:class: big\n\n{nested}\n::::",
+            "```{claim} TG-02 Two\n:kind: lemma\nTwo.\n```",
+            ":::{note}\nno claim\n:::",
+            ":::{prf:lemma} Four\n:label: TG-04\nno claim\n:::",
+            "`````{claim} TG-05 Five\nFive.\n```{measured} Six\n6\n```\n`````",
         ]
     )
-    write_chapter(make_book(), "01_a", [text, theorem("TG-03", "Three.")], [])
+    write_chapter(make_book(), "01_a", [text, box("TG-03", "Three.", corrected="3")], [])
     assert statements(make_book() / "01_a.ipynb") == {
         "TG-01": nested,
         "TG-02": "Two.",
+        "TG-05": "Five.",
+        "TG-05-measured": "6",
         "TG-03": "Three.",
+        "TG-03-corrected": "3",
     }
-
-
-def test_the_label_of_a_statement_may_follow_another_option(make_book):
-    text = ":::{prf:theorem}\n:class: big\n:label: TG-01\n\nOne.\n:::"
-    write_chapter(make_book(), "01_a", [text], [])
-    assert statements(make_book() / "01_a.ipynb") == {"TG-01": "One."}
 
 
 @pytest.mark.parametrize(
@@ -190,6 +187,12 @@ def test_possible_truths_are_not_counted_as_rivals(make_book):
     output = record("TG-16", "corrected", rejected=["printed", "measured", "half", "double"])
     (row,) = ledger(make_book(entry("TG-16"), c05_a=({"TG-16": "S"}, [output])))
     assert row["rivals"] == ["double", "half"]
+
+
+def test_a_harm_that_is_none_of_the_known_is_refused(make_book):
+    book = make_book(entry("TG-16", harm="grave"), c05_a=TESTED)
+    with pytest.raises(ClaimError, match="TG-16: harm is grave; accepted are none, slip, use, pri"):
+        ledger(book)
 
 
 TESTED = ({"TG-16": "S"}, [record("TG-16")])

@@ -35,8 +35,9 @@ def cell(source, output=None, kind="code"):
         (r"It is $1.3 \cdot 10^{-3}$ s.", "0.00131", []),
         (r"It is $1.3 \cdot 10^{-3}$ s.", "0.00141", [r"1.3 \cdot 10^{-3}"]),
         ("See Theorem 2.1, Sec. 6.2 and `x = 0.5`, {cite:p}`a2.5`.", "", []),
-        (":::{prf:theorem} A\n:label: TG-16\n\nIt is 9.87.\n:::", "", []),
-        (":::{prf:theorem} A\n:label: SP-04\n\nIt is 9.87.\n:::", "", ["9.87"]),
+        (":::{claim} TG-16 A\n\nIt is 9.87.\n:::", "", []),
+        (":::{claim} SP-04 A\n\nIt is 9.87.\n:::", "", ["9.87"]),
+        ("::::{claim} TG-16 A\nIt is 9.87.\n:::{corrected} B\n6.54\n:::\n::::", "", ["6.54"]),
     ],
 )
 def test_a_number_is_told_from_what_the_cells_show(text, output, found):

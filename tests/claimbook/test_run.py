@@ -60,7 +60,7 @@ def book(tmp_path_factory):
     book = tmp_path_factory.mktemp("house") / "book"
     book.mkdir()
     statement = {"cell_type": "markdown", "metadata": {}, "source": "".join(
-        f":::{{prf:theorem}}\n:label: TG-0{i}\nAlso sprach Erdős.\n:::\n\n" for i in (1, 2, 3))}
+        f":::{{claim}} TG-0{i} A title\nAlso sprach Erdős.\n:::\n\n" for i in (1, 2, 3))}
     sources = PARAMETERS, VALIDATION, HOLDS, DIES_AT_7, DIFFERS_AT_5, FAILS_AT_10, LAST
     cells = [statement, *map(code_cell, sources)]
     cells[1]["metadata"]["tags"] = ["parameters"]
