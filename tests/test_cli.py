@@ -12,7 +12,7 @@ import sys
 import pytest
 from conftest import Node
 
-from spdlib import ball_from_bounds, cli, plan, records_needed
+from spdlib import Ball, cli, plan, records_needed
 from spdlib.ledger import MIME
 
 PARAMETERS = '''k: int = 2  # matrix size
@@ -413,13 +413,13 @@ def test_a_plan_shows_every_mechanism_and_which_errs_least(capsys):
 def test_a_plan_takes_bounds_on_the_eigenvalues_in_place_of_a_radius(capsys):
     code, out, _ = planned(capsys, radius=None, low=0.1, high=10)
     assert code == 0 and "radius 3.988 about 1·I" in out
-    assert planned(capsys, radius=ball_from_bounds(0.1, 10, 3)[1])[1].splitlines()[1:] \
+    assert planned(capsys, radius=Ball.from_bounds(0.1, 10, 3).radius)[1].splitlines()[1:] \
         == out.splitlines()[1:]
 
 
 @pytest.mark.parametrize("changes, message", [
     ({"k": 101}, "k is 101; accepted are integers from 1 to 100"),
-    ({"n": 0}, "n is 0; accepted are integers from 1"),
+    ({"n": 0}, "n is 0; accepted are integers ≥ 1"),
     ({"radius": -1}, "radius is -1.0; accepted are numbers from 1e-280"),
     ({"epsilon": 0}, "epsilon is 0.0; accepted are numbers from 1e-6"),
     ({"delta": 0.7}, "delta is 0.7; accepted are numbers from 1e-300 to 1/2"),
