@@ -8,26 +8,21 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from conftest import mostly_slow
+from mechanism_table import MEANS, noise
+from tables import BALLS, POLE
 
-from spdlib import PrivateClassMeans, PrivateFrechetMean
+from spdlib import Ball, DiscreteGaussian, PrivateClassMeans, PrivateFrechetMean
 from spdlib.audit import adversaries, audit, replay
 from spdlib.calibration import sigma_analytic
-from spdlib.spaces.ball import project_to_ball
-from spdlib.mechanisms import DiscreteGaussian
 from spdlib.queries import FrechetMean, frechet_sensitivity
-from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
-from spdlib.private_mean import MECHANISMS
-from spdlib.spaces import AffineInvariant, Euclidean, KendallPlanar, LogEuclidean, Sphere
+from spdlib.spaces import Euclidean, LogEuclidean, Sphere
+from spdlib.spaces.ball import project_to_ball
 from spdlib.spd import distance_logeuclid, invvecd, logm, mean_logeuclid, random_spd, vecd
 
 D, SIZE, SURE = 3, 40_000, 1 - 1e-6
 SHIFT = np.eye(D)[0]
-PROMISES = {
-    "tangent Gaussian": (TangentGaussian, (1.0, 0.1)),
-    "l2": (lambda *promise: L2Mechanism(*promise, D), (1.0, 0.1)),
-    "Laplace": (RiemannianLaplace, (1.0,)),
-    "extrinsic": (TangentGaussian, (1.0, 0.1)),
-}
+PROMISED = {"tangent Gaussian": "gaussian", "l2": "l2", "Laplace": "laplace",
+            "extrinsic": "gaussian"}
 
 
 def loss_order(x):
@@ -37,10 +32,10 @@ def loss_order(x):
 
 @pytest.mark.parametrize("score", [
     pytest.param(None, marks=pytest.mark.slow), loss_order], ids=["learnt", "likelihood"])
-@pytest.mark.parametrize("name", PROMISES)
+@pytest.mark.parametrize("name", PROMISED)
 def test_it_stays_below_the_promise_and_exceeds_it_for_noise_of_half_the_scale(name, score):
-    make, promise = PROMISES[name]
-    rng, epsilon, delta = np.random.default_rng(1), promise[0], sum(promise[1:])
+    kind, rng, epsilon = PROMISED[name], np.random.default_rng(1), 1.0
+    delta = MEANS[kind].delta(0.1)
 
     def sample(mechanism, centre):
         if name == "extrinsic":  # noise on the matrix itself
@@ -48,7 +43,7 @@ def test_it_stays_below_the_promise_and_exceeds_it_for_noise_of_half_the_scale(n
         return mechanism.perturb(centre, rng, SIZE)
 
     def shown(sensitivity):
-        mechanism = make(sensitivity, *promise)
+        mechanism = noise(kind, sensitivity, epsilon, delta, D)
         releases, neighbours = sample(mechanism, 0 * SHIFT), sample(mechanism, SHIFT)
         return audit(releases, neighbours, delta, SURE, score)
 
@@ -96,17 +91,17 @@ def test_bad_input_is_named(arguments, message):
 N = 20
 WEIGHTS = np.array([4.0] + (N - 1) * [1.0])
 RECORDS = random_spd(N, 2, 0.5, 0)
-STUDIES = adversaries(RECORDS, None, 1.0, on_invalid="center")
+BALL = Ball(1.0, np.eye(2))
+STUDIES = adversaries(RECORDS, BALL, "center")
 ROUNDING = 1e-9
 
 
-def released(X, rng, size=None, mechanism="gaussian", delta=0.1, center=None, radius=1.0,
-             weights=None):
+def released(X, rng, size=None, mechanism="gaussian", ball=BALL, weights=None):
     """What `fit` releases, many times where `size` asks for it, and the sensitivity it was told."""
-    query = FrechetMean(X, center, radius, None, "center", weights)
-    noise = MECHANISMS[mechanism](query, 1.0, delta)
-    steps = project_to_ball(noise.answer(query, rng, size), radius)
-    return query.space.coordinates(query.center) + steps, noise.sensitivity
+    query, row = FrechetMean(X, ball, "center", weights), MEANS[mechanism]
+    made = row.kind.of(query, 1.0, row.delta(0.1))
+    steps = project_to_ball(made.answer(query, rng, size), ball.radius)
+    return query.space.coordinates(ball.center) + steps, made.sensitivity
 
 
 def valid(X):
@@ -114,11 +109,12 @@ def valid(X):
 
 
 def own_radius(X, rng, size=None):
-    return released(X, rng, size, radius=distance_logeuclid(valid(X), np.eye(2)).max())
+    return released(X, rng, size,
+                    ball=Ball(distance_logeuclid(valid(X), np.eye(2)).max(), np.eye(2)))
 
 
 def own_center(X, rng, size=None):
-    return released(X, rng, size, center=mean_logeuclid(valid(X)))
+    return released(X, rng, size, ball=Ball(1.0, mean_logeuclid(valid(X))))
 
 
 def dropped(X, rng, size=None):
@@ -126,7 +122,7 @@ def dropped(X, rng, size=None):
 
 
 def batches(X, rng):
-    private = PrivateFrechetMean(1.0, 0.1, 1.0, on_invalid="center", n=N)
+    private = PrivateFrechetMean(1.0, 0.1, BALL, on_invalid="center", n=N)
     for part in np.array_split(X, 3):
         private.partial_fit(part)
     private.release(rng=rng)
@@ -139,14 +135,14 @@ SOUND = {
     "classical gaussian": lambda X, rng: fitted(X, rng, 0.9, 1e-6, "classical gaussian"),
     "gaussian, fit": lambda X, rng: fitted(X, rng, 1.0, 1e-6, "gaussian"),
     "l2": functools.partial(released, mechanism="l2"),
-    "laplace": functools.partial(released, mechanism="laplace", delta=0),
+    "laplace": functools.partial(released, mechanism="laplace"),
     "weights": weighted,
     "batches": batches,
 }
 
 
 def fitted(X, rng, epsilon, delta, mechanism):
-    private = PrivateFrechetMean(epsilon, delta, 1.0, mechanism=mechanism, on_invalid="center")
+    private = PrivateFrechetMean(epsilon, delta, BALL, mechanism, on_invalid="center")
     private.fit(X, rng=rng)
     return private.log_mean_, private.mechanism_.sensitivity
 
@@ -164,12 +160,13 @@ def not_clipped(y, radius, grid=None, weights=1.0):
 
 
 BROKEN = {  # program, fault, the auditors that see it
-    "no clipping": (released, ("spdlib.clipping.clip_to_ball", not_clipped), "both"),
-    "weights forgotten": (weighted, ("spdlib.frechet.frechet_sensitivity", without_weights),
+    "no clipping": (released, ("spdlib.queries.sums.clip_to_ball", not_clipped), "both"),
+    "weights forgotten": (weighted, ("spdlib.queries.mean.frechet_sensitivity", without_weights),
                           "both"),
     "radius read off": (own_radius, None, "both"),
-    "σ/2": (released, ("spdlib.mechanisms.SIGMA", {"analytic": half_sigma}), "audit"),
-    "mean over n - 1": (released, ("spdlib.private_mean.FrechetMean.divisor", N - 1), "replay"),
+    "σ/2": (released, ("spdlib.mechanisms.TangentGaussian.calibrated", staticmethod(half_sigma)),
+            "audit"),
+    "mean over n - 1": (released, ("spdlib.queries.FrechetMean.divisor", N - 1), "replay"),
     "centre read off": (own_center, None, "replay"),
     "bad record dropped": (dropped, None, "replay"),
 }
@@ -177,9 +174,7 @@ BROKEN = {  # program, fault, the auditors that see it
 
 def faulty(fault):
     """The module with one name changed, if there is a fault."""
-    if fault is None:
-        return contextlib.nullcontext()
-    return (patch.dict if isinstance(fault[1], dict) else patch)(*fault)
+    return patch(*fault) if fault else contextlib.nullcontext()
 
 
 def verdicts(program, fault=None, delta=0.1):
@@ -197,26 +192,19 @@ def test_at_equal_noise_an_opponent_moves_a_release_by_the_sensitivity_and_no_fu
     assert 1 - ROUNDING < replay(SOUND[name], STUDIES) <= 1 + ROUNDING
 
 
-QUADRANGLE = np.array([0.5, 0.5j, -0.5, -0.5j])
-
-
 @pytest.mark.parametrize("statistic", mostly_slow(["frechet", "tangent"], "tangent"))
-@pytest.mark.parametrize("space, center, radius", [
-    (Sphere(2), np.eye(3)[2], 0.5), (AffineInvariant(2), np.eye(2), 1.0),
-    (KendallPlanar(4), QUADRANGLE, 0.3),
-], ids=["sphere", "affine-invariant", "shapes"])
-def test_on_a_curved_space_no_further_in_the_chart_at_the_centre(space, center, radius, statistic):
-    rng = np.random.default_rng(5)
-    X = space.exp(center, 0.2 * rng.standard_normal((N, space.dim)))
-    private = PrivateFrechetMean(1.0, 0.1, radius, center, space=space, statistic=statistic,
-                                 on_invalid="center")
+@pytest.mark.parametrize("name", ["sphere 2", "affine-invariant 2", "quadrilaterals"])
+def test_on_a_curved_space_no_further_in_the_chart_at_the_centre(name, statistic):
+    ball, rng = BALLS[name], np.random.default_rng(5)
+    space, center = ball.space, ball.center
+    X = space.exp(center, 0.5 * ball.radius * rng.standard_normal((N, space.dim)))
+    private = PrivateFrechetMean(1.0, 0.1, ball, statistic=statistic, on_invalid="center")
 
     def release(study, seed):
         private.fit(study, rng=seed)
         return space.log(center, private.mean_), private.mechanism_.sensitivity
 
-    studies = adversaries(X, center, radius, space, "center")
-    assert 0.8 < replay(release, studies) <= 1 + ROUNDING
+    assert 0.8 < replay(release, adversaries(X, ball, "center")) <= 1 + ROUNDING
 
 
 @pytest.mark.slow
@@ -254,25 +242,24 @@ def test_a_distance_is_seen_whatever_the_unit_of_length_is(unit):
 @pytest.mark.parametrize("dtype", [int, np.int8, np.float32])
 def test_opponents_of_integers_and_of_narrow_floats_are_not_cut(dtype):
     X = np.tile(np.eye(2), (4, 1, 1))
-    for narrow, wide in zip(adversaries(X.astype(dtype), None, 1.0),
-                            adversaries(X, None, 1.0), strict=True):
+    for narrow, wide in zip(adversaries(X.astype(dtype), BALL), adversaries(X, BALL),
+                            strict=True):
         assert narrow.dtype == float and np.array_equal(narrow, wide)
 
 
 def test_adversaries_differ_in_one_record_and_leave_the_others_as_they_are():
     X = RECORDS.copy()
-    studies = adversaries(X, None, 1.0, on_invalid="center", index=3)
+    studies = adversaries(X, BALL, on_invalid="center", index=3)
     for study in studies:
         assert (np.delete(study, 3, 0) == np.delete(X, 3, 0)).all()
     assert (X == RECORDS).all()
     distances = distance_logeuclid([study[3] for study in studies[:9]], np.eye(2))
     assert np.allclose(distances, [0, 1, 1, 1, 1, 3, 3, 3, 3])
     assert not LogEuclidean(2).contains(np.array([study[3] for study in studies[10:]])).any()
-    assert len(adversaries(X, None, 1.0)) == 10 and (studies[9][3] == X[4]).all()
+    assert len(adversaries(X, BALL)) == 10 and (studies[9][3] == X[4]).all()
     assert len({study[3].tobytes() for study in studies}) == 13
-    on_sphere = adversaries(np.eye(3), np.eye(3)[2], 1.2, Sphere(2))  # none goes round it
-    assert Sphere(2).dist(np.eye(3)[2], [study[0] for study in on_sphere[5:9]]) == pytest.approx(
-        math.pi)
+    on_sphere = adversaries(np.eye(3), Ball(1.2, POLE, Sphere(2)))  # none goes round it
+    assert Sphere(2).dist(POLE, [study[0] for study in on_sphere[5:9]]) == pytest.approx(math.pi)
 
 
 @pytest.mark.parametrize("call, message", [
@@ -283,15 +270,15 @@ def test_adversaries_differ_in_one_record_and_leave_the_others_as_they_are():
     (lambda: replay(lambda *_: np.zeros(2), STUDIES), "release returns ndarray .*; accepted is a"),
     (lambda: replay(lambda *_: 1.0, STUDIES), "release returns float 1.0; accepted is a pair"),
     (lambda: replay(lambda *_: ([0.0], 1.0, 2), STUDIES), "release returns tuple .*; accepted is"),
-    (lambda: adversaries(1.0, None, 1.0), r"X has shape \(\); accepted is \(n, k, k\) with n ≥ 2"),
-    (lambda: adversaries(RECORDS[:1], None, 1.0), r"X has shape \(1, 2, 2\); accepted is \(n, k"),
-    (lambda: adversaries(RECORDS[:, :1], None, 1.0), r"X has shape \(20, 1, 2\); accepted is"),
-    (lambda: adversaries(RECORDS, np.eye(3)[0], 1.0, Sphere(2)), r"accepted is \(n, 3\) with n"),
-    (lambda: adversaries([[[1.0]], [[1.0], [2.0]]], None, 1.0), "X is no array"),
-    (lambda: adversaries(RECORDS, None, 0), "radius is 0; accepted"),
-    (lambda: adversaries(RECORDS, None, 1.0, index=N), "index is 20; accepted are integers from 0"),
-    (lambda: adversaries(RECORDS, None, 1.0, on_invalid="drop"), "on_invalid is 'drop'; accepted"),
-    (lambda: adversaries(RECORDS, np.eye(3), 1.0), r"center has shape \(3, 3\); accepted"),
+    (lambda: adversaries(1.0, BALL), r"X has shape \(\); accepted is \(n, 2, 2\) with n ≥ 2"),
+    (lambda: adversaries(RECORDS[:1], BALL), r"X has shape \(1, 2, 2\); accepted is \(n, 2"),
+    (lambda: adversaries(RECORDS[:, :1], BALL), r"X has shape \(20, 1, 2\); accepted is"),
+    (lambda: adversaries(RECORDS, Ball(1.0, POLE, Sphere(2))), r"accepted is \(n, 3\) with n"),
+    (lambda: adversaries([[[1.0]], [[1.0], [2.0]]], BALL), "X is no array"),
+    (lambda: adversaries(RECORDS, 1.0), "ball is 1.0; accepted is a Ball"),
+    (lambda: adversaries(RECORDS, BALL, index=N), "index is 20; accepted are integers from 0"),
+    (lambda: adversaries(RECORDS, BALL, "drop"), "on_invalid is 'drop'; accepted"),
+    (lambda: adversaries(RECORDS, Ball(1.0, np.eye(3))), r"X has shape .*; accepted is \(n, 3, 3"),
 ])
 def test_bad_input_of_a_replay_is_named(call, message):
     with pytest.raises(ValueError, match=message):
@@ -310,7 +297,7 @@ SILENCE = Silent(np.random.PCG64(0))
 
 @pytest.mark.parametrize("labels", ["private", "public"])
 def test_the_means_of_classes_move_together_by_their_sensitivity_and_no_further(labels):
-    private = PrivateClassMeans(1.0, 0.1, 1.0, ["a", "b"], on_invalid="center", labels=labels)
+    private = PrivateClassMeans(1.0, 0.1, BALL, ["a", "b"], on_invalid="center", labels=labels)
     others = ["a", "b"] * (N // 2)
 
     def release(study, seed):
@@ -325,8 +312,7 @@ def test_the_means_of_classes_move_together_by_their_sensitivity_and_no_further(
 
 @pytest.mark.slow
 def test_noise_in_integers_is_replayed_with_its_sampler_frozen():
-    private = PrivateFrechetMean(1.0, 1e-6, 1.0, mechanism="discrete gaussian",
-                                 on_invalid="center")
+    private = PrivateFrechetMean(1.0, 1e-6, BALL, "discrete gaussian", on_invalid="center")
     noise = np.random.default_rng(6).integers(-2**40, 2**40, 3).tolist()
 
     def release(X, seed):

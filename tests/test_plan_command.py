@@ -35,7 +35,7 @@ def test_a_plan_shows_every_mechanism_and_which_errs_least(capsys):
 def test_a_plan_takes_bounds_on_the_eigenvalues_in_place_of_a_radius(capsys):
     code, out, _ = planned(capsys, radius=None, low=0.1, high=10)
     assert code == 0 and "radius 3.988 about 1·I" in out
-    assert planned(capsys, radius=ball_from_bounds(0.1, 10, 3)[1])[1].splitlines()[1:] \
+    assert planned(capsys, radius=Ball.from_bounds(0.1, 10, 3).radius)[1].splitlines()[1:] \
         == out.splitlines()[1:]
 
 

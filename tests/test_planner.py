@@ -4,9 +4,7 @@ import math
 import random
 
 import pytest
-from scipy.stats import chi, gamma
-
-from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
+from mechanism_table import NOISES, noise
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("site")]
 
@@ -38,15 +36,14 @@ def page(request, browser, site):
 
 def expected(k, n, radius, epsilon, delta):
     """Scale, mean distance and its 95% quantile for each noise, by spdlib and SciPy."""
-    d, sensitivity = k * (k + 1) // 2, 2 * radius / n
-    gaussian = TangentGaussian(sensitivity, epsilon, delta).sigma
-    classical = math.nan
-    if epsilon < 1:
-        classical = TangentGaussian(sensitivity, epsilon, delta, "classical").sigma
-    l2 = L2Mechanism(sensitivity, epsilon, delta, d).scale
-    laplace = RiemannianLaplace(sensitivity, epsilon).scale
-    laws = [(gaussian, chi(d)), (classical, chi(d)), (l2, gamma(d)), (laplace, gamma(d))]
-    return [(scale, scale * law.mean(), scale * law.ppf(0.95)) for scale, law in laws]
+    d, rows = k * (k + 1) // 2, []
+    for name in NOISES:
+        if name == "classical gaussian" and epsilon >= 1:
+            rows.append((math.nan,) * 3)
+            continue
+        law = noise(name, 2 * radius / n, epsilon, delta, d).error(d)
+        rows.append((law.kwds["scale"], law.mean(), law.ppf(0.95)))
+    return rows
 
 
 def test_every_number_is_that_of_spdlib_wherever_the_sliders_stand(page):

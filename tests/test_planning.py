@@ -7,14 +7,14 @@ import mpmath as mp
 import numpy as np
 import pytest
 from conftest import mostly_slow, pieces
+from mechanism_table import MEANS, NOISES, noise
 from scipy.stats import chi, gamma
 
 from spdlib import (
+    Ball,
     DiscreteGaussian,
     FrechetMean,
-    L2Mechanism,
     LogEuclidean,
-    RiemannianLaplace,
     TangentGaussian,
     expected_error,
     plan,
@@ -22,18 +22,17 @@ from spdlib import (
     records_needed,
 )
 from spdlib import printed as paper
-from spdlib.spaces.ball import project_to_ball
+from spdlib.planning import worst_error
 from spdlib.queries import frechet_sensitivity
-from spdlib.planning import NOISES, worst_error
-from spdlib.private_mean import MECHANISMS
+from spdlib.spaces.ball import project_to_ball
 
-GAUSSIAN, LAPLACE = TangentGaussian(1.0, 1.0, 1e-6), RiemannianLaplace(1.0, 1.0)
+GAUSSIAN, LAPLACE = (noise(name, 1.0, 1.0, 1e-6) for name in ("gaussian", "laplace"))
 DIMENSIONS = [1, 2, 3, 6, 36, 465, 5050]
 
 
 def mechanisms(d):
-    return [GAUSSIAN, TangentGaussian(1.0, 0.5, 1e-6, "classical"), LAPLACE,
-            L2Mechanism(1.0, 1.0, 1e-6, d)]
+    return [GAUSSIAN, noise("classical gaussian", 1.0, 0.5, 1e-6), LAPLACE,
+            noise("l2", 1.0, 1.0, 1e-6, d)]
 
 
 def scale(mechanism):
@@ -274,7 +273,7 @@ def test_no_place_in_the_ball_is_worse_than_the_worst(d, share):
 @pytest.mark.parametrize(("arguments", "message"), [
     ((GAUSSIAN, 0), "d is 0; accepted are integers from 1 to 5050"),
     ((GAUSSIAN, 5051), "d is 5051"),
-    ((L2Mechanism(1.0, 1.0, 1e-6, 3), 6), "d is 6; accepted is 3, the mechanism's own"),
+    ((noise("l2", d=3), 6), "d is 6; accepted is 3, the mechanism's own"),
     ((GAUSSIAN, 3, 0), "radius is 0; accepted are finite numbers above 0"),
     ((GAUSSIAN, 3, 1.0, 1.1), r"at is 1.1; accepted are numbers from 0 to 1.0, the radius"),
     ((GAUSSIAN, 3, None, 0.5), "at is 0.5; accepted are 0 without a radius"),
@@ -291,12 +290,12 @@ def test_a_question_that_is_none_is_refused(arguments, message):
 @pytest.mark.parametrize("epsilon", [0.5, 1.0])
 def test_the_plan_is_that_of_the_mechanisms_of_the_query(epsilon):
     k, n, radius, delta = 3, 20, 1.5, 1e-5
-    query = FrechetMean(random_spd(n, k, 0.2, 0), None, radius)
+    query = FrechetMean(random_spd(n, k, 0.2, 0), Ball(radius, np.eye(k)))
     rows = {row.mechanism: row for row in plan(k, n, radius, epsilon, delta)}
     assert set(NOISES) - set(rows) == ({"classical gaussian"} if epsilon >= 1 else set())
     for name, row in rows.items():
-        promised = 0 if name == "laplace" else delta
-        mechanism = MECHANISMS[name](query, epsilon, promised)
+        promised = MEANS[name].delta(delta)
+        mechanism = MEANS[name].kind.of(query, epsilon, promised)
         assert (row.delta, row.scale) == (promised, scale(mechanism))
         assert row.bare == expected_error(mechanism, query.space.dim)
         assert mechanism.error(6).cdf(row.quantile) == pytest.approx(0.95)
@@ -323,14 +322,14 @@ def test_the_plan_knows_all_sizes_and_numbers(k, n):
 @pytest.mark.parametrize("wanted", [1e9, 3.7, 0.05, 1e-5])
 def test_it_takes_no_fewer_records(mechanism, wanted):
     k, radius, epsilon = 2, 2.0, 0.5
-    delta = 0 if mechanism == "laplace" else 1e-6
+    delta = MEANS[mechanism].delta(1e-6)
     n = records_needed(k, radius, epsilon, delta, wanted, mechanism)
 
     def error(n):
         sensitivity = frechet_sensitivity(n, radius)
         query = SimpleNamespace(space=LogEuclidean(k), sensitivity=sensitivity,
                                 chart_sensitivity=sensitivity)
-        return expected_error(MECHANISMS[mechanism](query, epsilon, delta), query.space.dim)
+        return expected_error(MEANS[mechanism].kind.of(query, epsilon, delta), query.space.dim)
 
     assert error(n) <= wanted and (n == 1 or error(n - 1) > wanted)
     assert wanted < 1e9 or n == 1
