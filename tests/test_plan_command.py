@@ -2,7 +2,7 @@
 
 import pytest
 
-from spdlib import ball_from_bounds, plan, records_needed
+from spdlib import Ball, plan, records_needed
 from spdlib.cli import main
 
 PLAN = {"-k": 3, "-n": 400, "--radius": 2, "--epsilon": 0.5, "--delta": 1e-6}
