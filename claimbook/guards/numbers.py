@@ -19,8 +19,8 @@ TYPED = re.compile(
 )
 # what is no number of this book: code, links, citations, addresses, places in papers
 SILENT = [
-    r"```.*?```", r"`[^`]*`", r"\{(?:cite|prf|claim|ref|eq|numref|doc)[^}]*\}`[^`]*`", r"\]\([^)]*\)",
-    r"https?://\S+", r"<!--.*?-->", r"arXiv[: ]\d+\.\d+",
+    r"```.*?```", r"`[^`]*`", r"\{(?:cite|prf|claim|ref|eq|numref|doc)[^}]*\}`[^`]*`",
+    r"\]\([^)]*\)", r"https?://\S+", r"<!--.*?-->", r"arXiv[: ]\d+\.\d+",
     r"(?:eq\.|Eq\.|Sec\.|Section|Th\.|Theorems?|Lemmas?|Cor\.|Corollary|Definition|Def\.|Table|"
     r"Fig\.|Figure|Example|Appendix|Prop\.|items?|Steps?|version|Python|NumPy|SciPy)[\s~]*"
     r"[A-Z]?\.?\d+(?:\.\d+)*",

@@ -9,7 +9,7 @@ import sys
 import pytest
 from conftest import CHAPTERS, ROOT, cells_of
 
-from spdlib.ledger import ID, MIME, UNTESTED, directives, ledger, read_claims, recorded
+from claimbook.ledger import ID, MIME, UNTESTED, directives, ledger, read_claims, recorded
 
 INSTEAD = {"corrected": "corrected", "fails": "measured"}  # what a box has besides, by verdict
 
@@ -83,11 +83,12 @@ def write(book, stem, prose, **verdicts):
 
 def write_claims(book, **entries):
     """Writes claims.toml; an entry's name is an id with an underscore, its value more fields."""
-    papers = ('[papers.TG]\ntitle = "Tangent"\nshort = "Utpala 2023"\nclaims = 9\n'
-              '[papers.RL]\ntitle = "Laplace"\nclaims = 9\n'
-              '[papers.SP]\ntitle = "own"\nclaims = 9\n')
+    papers = ('[papers.TG]\ntitle = "Tangent"\nshort = "Utpala 2023"\n'
+              '[papers.RL]\ntitle = "Laplace"\n'
+              '[papers.SP]\ntitle = "own"\nown = true\n')
     for id, fields in entries.items():
-        fields = {"where": "Sec. 1"} | fields
+        reading = {} if id.startswith("SP") else {"reading": "clear"}
+        fields = {"where": "Sec. 1"} | reading | fields
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in fields.items())
         papers += f"[{id.replace('_', '-')}]\n{lines}"
     (book / "claims.toml").write_text(papers, encoding="utf-8")

@@ -157,7 +157,7 @@ def test_imports_are_found_in_every_form(source, package, found):
 
 
 @pytest.mark.parametrize("module, name, home", [
-    ("spdlib", "PrivateFrechetMean", "spdlib.private_mean"), ("spdlib", "spd", "spdlib.spd"),
+    ("spdlib", "PrivateFrechetMean", "spdlib.estimators.mean"), ("spdlib", "spd", "spdlib.spd"),
     ("spdlib.spd", "logm", "spdlib.spd"), ("claimbook", "claim", "claimbook.claims"),
     ("numpy", "pi", "numpy")])
 def test_the_module_in_which_an_imported_name_stands_is_found(module, name, home):
