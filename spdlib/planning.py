@@ -256,8 +256,8 @@ def plan(k: int, n: int, radius: float, epsilon: float, delta: float,
         Of the public ball.
     epsilon, delta : float
         The promise.
-    mechanisms : sequence of classes
-        Of noise that is added to coordinates.
+    mechanisms : sequence
+        Names or classes of mechanisms, or such `with_options`, whose noise is added to coordinates.
 
     Raises
     ------
@@ -274,16 +274,16 @@ def plan(k: int, n: int, radius: float, epsilon: float, delta: float,
     laplace    0.060 0.105 0.060
     """
     query, rows = _mean(k, n, radius), []
-    for each in mechanisms:
-        if epsilon >= each.below:
+    for each in map(_noise, mechanisms):
+        if epsilon >= each.mechanism.below:
             continue
-        promised = 0 if each.pure else delta
+        promised = 0 if each.mechanism.pure else delta
         mechanism, d = each.of(query, epsilon, promised), query.space.dim
         law, shrunk = mechanism.error(d), (None, None)
         if mechanism.law == "gaussian" and d >= 3:
             shrunk = (expected_error(mechanism, d, radius, shrink=True),
                       worst_error(mechanism, d, radius, shrink=True))
-        rows.append(Row(each.name, promised, law.kwds["scale"], float(law.mean()),
+        rows.append(Row(each.mechanism.name, promised, law.kwds["scale"], float(law.mean()),
                         float(law.ppf(0.95)), expected_error(mechanism, d, radius),
                         worst_error(mechanism, d, radius), *shrunk))
     return rows
@@ -318,12 +318,7 @@ def records_needed(k: int, radius: float, epsilon: float, delta: float, wanted: 
     >>> records_needed(k=3, radius=2.0, epsilon=1.0, delta=1e-6, wanted=0.05)
     795
     """
-    make, wanted = chosen(mechanism, MEANS), positive(wanted, "wanted")
-    if make.mechanism is DiscreteGaussian:  # which is made where OpenDP is at hand
-        make = TangentGaussian
-    elif not issubclass(make.mechanism, Noise):
-        raise ValueError(f"mechanism is {mechanism!r}; accepted are those of noise that is added "
-                         "to coordinates")
+    make, wanted = _noise(mechanism), positive(wanted, "wanted")
 
     def error(n):
         query = _mean(k, n, radius)
@@ -340,6 +335,17 @@ def records_needed(k: int, radius: float, epsilon: float, delta: float, wanted: 
     while n > 1 and error(n - 1) <= wanted:
         n -= 1
     return n
+
+
+def _noise(mechanism):
+    """The Choice of a mechanism whose error is known beforehand."""
+    made = chosen(mechanism, MEANS)
+    if made.mechanism is DiscreteGaussian:  # which is made only where OpenDP is at hand
+        return TangentGaussian.with_options()
+    if not issubclass(made.mechanism, Noise):
+        raise ValueError(f"mechanism is {mechanism!r}; accepted are those of noise that is added "
+                         "to coordinates")
+    return made
 
 
 def _mean(k, n, radius):

@@ -1,19 +1,17 @@
-"""What the estimators share: parameters by name, how they show, and the words of a promise."""
+"""What the estimators share: parameters by name, how they show, when they shrink."""
 
 import inspect
 
 from .._checks import choice, flag
 
-MOVED = {  # arguments of earlier versions, and what stands in their place
-    **dict.fromkeys(("radius", "center", "space"), "Ball(radius, center, space)"),
-    "clip": "mechanism=TruncatedLoss.with_options(clip=...)",
-    "domain": "mechanism=RiemannianLaplace.with_options(domain=...)",
-    "approximate": "mechanism=KNormGradient.with_options(approximate=True)",
-}
-
 
 class Estimator:
-    """Parameters are set by `__init__` and nothing else; what `fit` learns ends in `_`."""
+    """Parameters are set by `__init__` and nothing else; what `fit` learns ends in `_`.
+
+    `MOVED` has for arguments of earlier versions what stands in their place.
+    """
+
+    MOVED = dict.fromkeys(("radius", "center", "space"), "ball=Ball(radius, center, space)")
 
     def get_params(self, deep: bool = True) -> dict:
         """The parameters, a dict, as scikit-learn expects."""
@@ -46,10 +44,10 @@ class Estimator:
     def _refuse(self, moved):
         """ValueError for arguments of earlier versions, with the call of today."""
         for name, value in moved.items():
-            if name not in MOVED:
+            if name not in self.MOVED:
                 raise TypeError(f"{type(self).__name__} has no argument {name!r}; accepted are "
                                 f"{[*self._parameters()]}")
-            raise ValueError(f"{name} is {value!r}; accepted in its place is {MOVED[name]}: "
+            raise ValueError(f"{name} is {value!r}; accepted in its place is {self.MOVED[name]}: "
                              f"{type(self).__name__}({', '.join(self._parameters())})")
 
     def _forget(self):

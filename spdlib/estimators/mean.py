@@ -103,6 +103,11 @@ class PrivateFrechetMean(Estimator):
     True
     """
 
+    MOVED = Estimator.MOVED | {
+        "clip": "mechanism=TruncatedLoss.with_options(clip=...)",
+        "domain": "mechanism=RiemannianLaplace.with_options(domain=Ball(...))",
+        "approximate": "mechanism=KNormGradient.with_options(approximate=True)"}
+
     def __init__(self, epsilon: float, delta: float, ball: Ball | None = None,
                  mechanism: MeanName | type[Mechanism] | Choice = "gaussian",
                  on_invalid: str = "raise", *, statistic: str = "frechet", shrink: bool = False,

@@ -96,6 +96,10 @@ class PrivateGeodesicRegression(Estimator):
     True
     """
 
+    MOVED = {**dict.fromkeys(Estimator.MOVED, "domain=Ball(radius, center, space)"),
+             "clip": "mechanism=TruncatedCurveLoss.with_options(clip=...)",
+             "approximate": "mechanism=CurveKNormGradient.with_options(approximate=True)"}
+
     def __init__(self, epsilon: float, delta: float, domain: Ball | None = None,
                  speed: float | None = None, x_range=(0, 1),
                  mechanism: CurveName | type[Mechanism] | Choice | None = None,

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._checks import LONGEST, SHORTEST, array, finite, generator, integer, number
+from .._checks import HUGE, LONGEST, SHORTEST, array, finite, generator, integer, number
 from ..calibration import gaussian_delta
 from ..spaces import Ball, LogEuclidean, Space
 
@@ -100,6 +100,7 @@ class Mechanism:
         of `answer`. Whatever has to be refused is refused here, before anything is drawn, so that a
         budget may be given back if this fails, and never after it.
         """
+        public_of(self)  # refuses what could not be published later
         draw = self._prepared(query)
 
         @np.errstate(all="ignore")
@@ -128,6 +129,8 @@ class Choice:
     options: tuple[tuple[str, Any], ...]
 
     def __init__(self, mechanism, **options):
+        if not hasattr(mechanism, "of"):
+            raise ValueError(f"mechanism is {mechanism!r}; accepted is a class that defines `of`")
         known = [*inspect.signature(mechanism.of).parameters][3:]
         for name, value in options.items():
             if name not in known:
@@ -161,10 +164,16 @@ def chosen(mechanism, named):
 
 
 def public_of(mechanism):
-    """The numbers that may be published of a mechanism, by name; its class lists them."""
-    values = {name: getattr(mechanism, name) for name in type(mechanism).public}
-    return {name: value.radius if isinstance(value, Ball) else value
-            for name, value in values.items() if value is not None}
+    """The numbers that may be published of a mechanism, by name; its class lists them.
+
+    ValueError for what is none.
+    """
+    values = {name: getattr(mechanism, name, "missing") for name in type(mechanism).public}
+    values = {name: value.radius if isinstance(value, Ball) else value
+              for name, value in values.items() if value is not None}
+    for name, value in values.items():
+        number(value, f"{name}, which is public,", -HUGE, HUGE, "finite numbers")
+    return values
 
 
 class Noise(Mechanism):
@@ -180,6 +189,7 @@ class Noise(Mechanism):
         Of the queries that it may answer, at most.
     """
 
+    in_chart = True
     sensitivity: float
 
     def _prepared(self, query):
@@ -270,7 +280,7 @@ class Noise(Mechanism):
 class GaussianNoise(Noise):
     """Normal noise of the standard deviation `sigma` in each coordinate, whose promise is `mu`."""
 
-    law, in_chart = "gaussian", True
+    law = "gaussian"
     sigma: float
     mu: float
 

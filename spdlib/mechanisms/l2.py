@@ -34,7 +34,7 @@ class L2Mechanism(Noise):
         For a promise or a dimension that the calibration does not know.
     """
 
-    name, law, in_chart, public = "l2", "l2", True, ("sensitivity", "scale", "d")
+    name, law, public = "l2", "l2", ("sensitivity", "scale", "d")
 
     def __init__(self, sensitivity: float, epsilon: float, delta: float, d: int):
         self.sensitivity = positive(sensitivity, "sensitivity")

@@ -51,7 +51,8 @@ class RiemannianLaplace(Noise):
         at which the law does not exist on the space, or a ball that is none.
     """
 
-    name, pure, public = "laplace", True, ("sensitivity", "scale", "domain")
+    name, pure, in_chart = "laplace", True, False
+    public = ("sensitivity", "scale", "domain")
 
     def __init__(self, sensitivity: float, epsilon: float, space: Space | None = None,
                  domain: Ball | None = None):
