@@ -2,7 +2,7 @@
 other spaces.
 """
 
-from .accounting import BudgetAccountant
+from .accounting import BudgetAccountant, Release
 from .class_means import PrivateClassMeans
 from .densities import KNormGradient, TruncatedLoss
 from .discrete import DiscreteGaussian
@@ -12,7 +12,6 @@ from .planning import expected_error, plan, records_needed
 from .private_mean import PrivateFrechetMean
 from .private_regression import PrivateGeodesicRegression
 from .regression import GeodesicRegression
-from .release import Release
 from .spaces import (
                      AffineInvariant,
                      Euclidean,

@@ -6,11 +6,10 @@ import numpy as np
 
 from ._checks import choice, is_lazy, unmasked
 from ._estimator import Estimator
-from .accounting import spending
+from .accounting import in_words, spending
 from .clipping import ClippedSum, project_to_ball, shrink_to_center
 from .frechet import FrechetMean
 from .private_mean import EXACT, MECHANISMS, NORMAL
-from .release import in_words
 
 LABELS = "private", "public"
 

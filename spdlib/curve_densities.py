@@ -227,6 +227,7 @@ class TruncatedCurveLoss(_CurveDensity):
     """
 
     aspect = 3.5
+    name = "truncated loss"
     public = "scale", "clip"
 
     def __init__(self, epsilon, clip, approximate=False):
@@ -313,6 +314,7 @@ class CurveKNormGradient(_CurveDensity):
     """
 
     aspect = 5.0
+    name = "k-norm gradient"
     public = "sensitivity", "scale", "clip"
 
     def __init__(self, sensitivity, epsilon, clip, approximate=False):

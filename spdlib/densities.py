@@ -46,6 +46,7 @@ class DensityMechanism(Answers):
     measure it may learn more than the promise says.
     """
 
+    exact = False  # for the last bits of floats
     law = "pure"  # nothing is known of its privacy loss but the largest
     sensitivity = 1.0  # of what stands in the exponent over the scale
 
@@ -166,6 +167,7 @@ class KNormGradient(DensityMechanism):
         For a parameter that is not positive, or an ε outside [1e-6, 1e3].
     """
 
+    name = "k-norm gradient"
     public = "sensitivity", "scale", "domain", "clip"
 
     def __init__(self, sensitivity, epsilon, domain, clip, approximate=False):
@@ -299,6 +301,7 @@ class TruncatedLoss(DensityMechanism):
         For a parameter that is not positive, or an ε outside [1e-6, 1e3].
     """
 
+    name = "truncated loss"
     public = "scale", "domain", "clip"
 
     def __init__(self, epsilon, domain, clip, approximate=False):

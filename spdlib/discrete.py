@@ -82,6 +82,7 @@ class DiscreteGaussian(Mechanism):
         For a radius, a number or a promise that is none.
     """
 
+    name, law, exact = "discrete gaussian", "gaussian", True
     public = ("radius", "n", "divisor", "grid", "scale", "mu", "rho", "sensitivity", "sigma")
 
     def __init__(self, radius, n, epsilon, delta, divisor=None):
@@ -96,6 +97,11 @@ class DiscreteGaussian(Mechanism):
         self.rho = (moved / self.scale) ** 2 / 2 * (1 + 4 * EPS)
         self.sensitivity = 2 * self.radius / self.divisor * (1 + 2 * EPS)
         self.sigma = self.scale * self.grid / self.divisor
+
+    @property
+    def loss(self):
+        """The parameter of Gaussian differential privacy."""
+        return self.mu
 
     @classmethod
     def of(cls, query, epsilon, delta):

@@ -218,13 +218,20 @@ class TangentGaussian(Mechanism):
         Where the promise is none that the calibration knows.
     """
 
+    name, law, exact = "gaussian", "gaussian", False
     public = "sensitivity", "sigma", "mu"
 
     def __init__(self, sensitivity, epsilon, delta, calibration="analytic"):
         calibrated = SIGMA[choice(calibration, "calibration", SIGMA)]
+        self.name = "gaussian" if calibration == "analytic" else "classical gaussian"
         self.sensitivity = positive(sensitivity, "sensitivity")
         self.sigma = calibrated(self.sensitivity, epsilon, delta)
         self.mu = math.nextafter(self.sensitivity / self.sigma, math.inf)  # more promises less
+
+    @property
+    def loss(self):
+        """The parameter of Gaussian differential privacy."""
+        return self.mu
 
     @classmethod
     def of(cls, query, epsilon, delta, calibration="analytic"):
@@ -281,6 +288,7 @@ class RiemannianLaplace(Mechanism):
         at which the law does not exist on the space, or a ball that is none.
     """
 
+    name, exact = "laplace", False
     public = "sensitivity", "scale", "domain"
     space = domain = None
 
@@ -474,6 +482,7 @@ class L2Mechanism(Mechanism):
         For a promise or a dimension that the calibration does not know.
     """
 
+    name, exact = "l2", False
     law = "l2"  # what is known of its privacy loss
     public = "sensitivity", "scale", "d"
 

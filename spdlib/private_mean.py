@@ -7,13 +7,12 @@ import numpy as np
 
 from ._checks import choice, is_lazy, number, records
 from ._estimator import Estimator
-from .accounting import spending
+from .accounting import document, in_words, spending
 from .clipping import ball_radius, project_to_ball, public_center, shrink_to_center
 from .densities import KNormGradient, TruncatedLoss
 from .discrete import DiscreteGaussian
 from .frechet import FrechetMean, RunningMean
 from .mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
-from .release import document, in_words
 from .spaces import LogEuclidean, TangentSpace
 
 MECHANISMS = {
@@ -306,7 +305,11 @@ class PrivateFrechetMean(Estimator):
                              f"{promise}; a chain certifies no δ")
         else:
             self.privacy_ = in_words(promise, mechanism, seeded)
-            self.release_ = document(self, query, mechanism, step, group, seeded)
+            self.release_ = document(
+                self, query, mechanism, group=group, seeded=seeded, mean=self.mean_, step=step,
+                log_mean=getattr(self, "log_mean_", None), statistic=self.statistic,
+                largest_share=1 / query.divisor,  # the largest weight is 1
+                shrink=bool(self.shrink))
         return self
 
     def _space(self):

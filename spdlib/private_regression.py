@@ -7,14 +7,13 @@ import numpy as np
 
 from ._checks import choice, finite, generator, integer, number, records
 from ._estimator import Estimator
-from .accounting import spending
+from .accounting import in_words, spending
 from .calibration import sigma_analytic
 from .clipping import clip_to_ball, project_to_ball, public_center
 from .curve_densities import CurveKNormGradient, CurveQuery, TruncatedCurveLoss
 from .frechet import frechet_sensitivity
 from .mechanisms import Answers, hold_ball
 from .regression import _among, _carried_back, _Chart, _curve, _fields, predict
-from .release import in_words
 from .sampling import MOST, ball_steps
 from .spaces import LogEuclidean
 
@@ -80,6 +79,7 @@ class NoisyDescent(Answers):
         For a promise that is none, or a clip that is too short for the way.
     """
 
+    name, law, exact = "noisy descent", "gaussian", False
     public = "n", "clip", "steps", "sensitivity", "sigma", "mu"
 
     def __init__(self, epsilon, delta, n, clip, way):
@@ -92,6 +92,11 @@ class NoisyDescent(Answers):
         whole = math.sqrt(self.steps) * self.sensitivity * (1 + 1e-15)
         self.sigma = sigma_analytic(whole, epsilon, delta)
         self.mu = math.nextafter(whole / self.sigma, math.inf)  # more promises less
+
+    @property
+    def loss(self):
+        """The parameter of Gaussian differential privacy of all steps."""
+        return self.mu
 
     @classmethod
     def of(cls, query, epsilon, delta, clip=None):

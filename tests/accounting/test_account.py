@@ -679,7 +679,7 @@ def test_a_budget_that_is_none_is_refused(epsilon, delta, message):
 
 def test_what_is_no_mechanism_no_account_and_no_label_is_refused():
     account = BudgetAccountant(1.0, 1e-6)
-    with pytest.raises(ValueError, match="^mechanism is None; accepted are those of spdlib"):
+    with pytest.raises(ValueError, match="^mechanism is None; accepted are mechanisms"):
         spend(account, None)
     with pytest.raises(ValueError, match="^d is 0; accepted are integers ≥ 1"):
         spend(account, gaussian(0.5), 0)

@@ -1,0 +1,276 @@
+"""What a fitted estimator leaves to be published.
+
+A document holds the release, what is public of the data set, the promise, and the versions of what
+made it. But for the release itself no field of it depends on a record.
+"""
+
+import dataclasses
+import functools
+import importlib.metadata
+import json
+import math
+import platform
+import sys
+from typing import Any
+
+import numpy as np
+
+from .._checks import choice, integer, positive
+from ..clipping import POLICIES, ball_radius
+from ..mechanisms import public_of
+from .account import group_label
+from .reading import (Document, array_of, delta_of, dict_of, epsilon_of, finite_of, flag, headed,
+                      json_of, may, must, named, plain, point_of, read, share_of, size_of, text_of)
+
+SCHEMA, VERSION = "spdlib.release", 2
+ADJACENCY = "one of n records replaced by any other"
+PACKAGES = "numpy", "scipy", "opendp"
+TOGETHER = (  # of these fields a document has all or none: one line for each kind of release
+    ("mean", "step", "statistic", "largest_share"),
+    ("means", "steps", "labels", "counts"),
+    ("point", "velocity", "middle", "x_range", "speed"),
+    ("spread",), ("count",),
+)
+FIRST = (  # the fields of version 1, which only PrivateFrechetMean wrote
+    "mean step log_mean statistic mechanism on_invalid noise epsilon delta mu rho privacy adjacency"
+    " n space center radius largest_share shrink group seeded versions").split()
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class ReleasedBall(Document):
+    """The ball of a release: radius, centre, how the space is written, and who knows it.
+
+    `private` says that it was found privately, at a share of the budget; else it is public.
+    """
+
+    radius: float = must(lambda value, name: ball_radius(value))
+    center: np.ndarray = must(point_of)
+    space: str = must(text_of)
+    private: bool = must(flag)
+
+
+def _labels_of(value, name):
+    """Labels of classes, as a tuple."""
+    known = isinstance(value, list) and {*map(type, value)} <= {bool, int, float, str}
+    if not known or not 0 < len(set(value)) == len(value):
+        raise ValueError(f"{name} is {value!r}; accepted are one or more texts or numbers, no two "
+                         "alike")
+    return tuple(text_of(each, name) if isinstance(each, str) else
+                 finite_of(each, name) if isinstance(each, float) else each for each in value)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Release(Document):
+    """What leaves: a release with its promise, and nothing else that depends on a record.
+
+    Fields are not assigned to and arrays are read-only, in copies too. The dicts are plain ones and
+    can be written to; what has been published is the text of `to_json`. What a document does not
+    have is None.
+
+    Attributes
+    ----------
+    estimator : str
+        What made it, such as "PrivateFrechetMean".
+    mean : array of shape space.shape
+        The release, `mean_` of the estimator.
+    step : array of shape (dim,)
+        Its coordinates: the step from the centre to it, before float64 drew it closer.
+    log_mean : array of shape (dim,)
+        `log_mean_`, in the log-Euclidean distance.
+    means, steps : arrays of shapes (classes, *space.shape) and (classes, dim)
+        The same of class means.
+    labels, counts : tuple, and array of shape (classes,)
+        Their labels, and numbers of records: noisy ones unless labels are public.
+    point, velocity, middle : arrays of shapes space.shape and (dim,), and float
+        The curve x ↦ exp(point, (x - middle) velocity) of a regression.
+    spread : float
+        The mean squared distance of records, clipped about the mean.
+    count : int
+        How many records were clipped.
+    regions : dict of str to float
+        By their levels, radii about the mean of balls that hold the mean of the population.
+    mechanism, statistic, on_invalid : str
+        As the estimator was told.
+    noise : dict of str to float
+        What is public of the mechanism, by its own names: `sensitivity`, `sigma` or `scale`, ….
+    noises : dict of str to such dicts
+        The same of each further part: the spread, the count, the steps to a private ball.
+    epsilon, delta : float
+        The promise.
+    mu, rho : float
+        Parameters of Gaussian and of zero-concentrated differential privacy, where they are known.
+    shares : dict of str to float
+        Of the budget, what each part had, where there are several.
+    privacy : str
+        The promise in words.
+    adjacency : str
+        What neighbours are.
+    n : int
+        Number of records.
+    ball : ReleasedBall
+        The ball to which records were clipped.
+    public_ball : ReleasedBall
+        The one in which it was found privately.
+    x_range, speed : array of shape (2,), and float
+        Of a regression: where x lies, and how far a curve may go from one end to the other.
+    bias : float
+        How far clipping moves the mean of the population at most, as somebody has declared it;
+        without it regions are about the population clipped to the ball.
+    largest_share : float
+        What the heaviest record weighs of all, 1/n without weights.
+    shrink : bool
+        Whether the release was shrunk towards the centre, which costs no privacy.
+    group : str or int
+        Public label of the people whom it is about; without it all.
+    seeded : bool
+        Whether the noise came from a generator that somebody gave, and who knows its seed can take
+        away.
+    versions : dict of str to str
+        Of what made it.
+    """
+
+    estimator: str = must(text_of)
+    mean: np.ndarray | None = may(point_of)
+    step: np.ndarray | None = may(array_of)
+    log_mean: np.ndarray | None = may(array_of)
+    means: np.ndarray | None = may(point_of)
+    steps: np.ndarray | None = may(array_of)
+    labels: tuple | None = may(_labels_of)
+    counts: np.ndarray | None = may(array_of)
+    point: np.ndarray | None = may(point_of)
+    velocity: np.ndarray | None = may(array_of)
+    middle: float | None = may(finite_of)
+    spread: float | None = may(size_of)
+    count: int | None = may(functools.partial(integer, low=0))
+    regions: dict | None = may(dict_of(positive))
+    mechanism: str = must(text_of)
+    statistic: str | None = may(text_of)
+    on_invalid: str = must(functools.partial(choice, accepted=POLICIES))
+    noise: dict = must(dict_of(finite_of))
+    noises: dict | None = may(dict_of(dict_of(finite_of)))
+    epsilon: float = must(epsilon_of)
+    delta: float = must(delta_of)
+    mu: float | None = may(positive)
+    rho: float | None = may(positive)
+    shares: dict | None = may(dict_of(share_of))
+    privacy: str = must(text_of)
+    adjacency: str = must(functools.partial(choice, accepted=(ADJACENCY,)))
+    n: int = must(functools.partial(integer, low=1))
+    ball: ReleasedBall = must(functools.partial(read, ReleasedBall))
+    public_ball: ReleasedBall | None = may(functools.partial(read, ReleasedBall))
+    x_range: np.ndarray | None = may(array_of)
+    speed: float | None = may(size_of)
+    bias: float | None = may(size_of)
+    largest_share: float | None = may(share_of)
+    shrink: bool = must(flag)
+    group: str | int | None = may(lambda value, name: group_label(value))
+    seeded: bool = must(flag)
+    versions: dict = must(dict_of(text_of))
+
+    def to_dict(self) -> dict:
+        """The document, of what JSON knows: an array is a nested list, and None is left out.
+
+        An array of complex numbers is a dict of two, "real" and "imag".
+        """
+        return {"schema": SCHEMA, "version": VERSION} | plain(self)
+
+    def to_json(self) -> str:
+        """The document as text, from which `from_json` reads the same bits."""
+        return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=1)
+
+    @classmethod
+    def from_dict(cls, content: dict) -> "Release":
+        """The release that a document holds. ValueError for another document, naming the field.
+
+        One of version 1 is read, too.
+        """
+        try:
+            version, content = headed(content, SCHEMA, 1, VERSION)
+            return _agreeing(read(cls, _of_first(content) if version == 1 else content))
+        except RecursionError:
+            raise ValueError("document is nested too deeply; accepted is what to_dict has made"
+                             ) from None
+
+    @classmethod
+    def from_json(cls, text: str) -> "Release":
+        """The release that the text of a document holds. ValueError as `from_dict`."""
+        try:
+            content = json_of(text)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"document is no JSON ({error}); accepted is what to_json has made"
+                             ) from error
+        return cls.from_dict(content)
+
+
+def in_words(promise: str, mechanism: Any, seeded: bool) -> str:
+    """The words of a promise, with those on what it is not about."""
+    if not mechanism.exact:
+        promise += "; proved of draws in real numbers, not of the last bits of floats"
+    if seeded:
+        promise += "; not private against anyone who knows the seed"
+    return promise
+
+
+def document(private: Any, query: Any, mechanism: Any, *, group: str | int | None, seeded: bool,
+             **released: Any) -> Release:
+    """The Release of a fitted estimator; `released` are the fields that only its kind has.
+
+    Nothing but these depends on a record.
+    """
+    noise = {name: float(value) for name, value in public_of(mechanism).items()}
+    mu = noise.get("mu")
+    rho = None if mu is None else noise.get("rho", math.nextafter(mu * mu / 2, math.inf))
+    return Release(
+        estimator=type(private).__name__, mechanism=mechanism.name, on_invalid=query.on_invalid,
+        noise=noise, epsilon=float(private.epsilon), delta=float(private.delta), mu=mu, rho=rho,
+        privacy=private.privacy_, adjacency=ADJACENCY, n=query.n, ball=_ball(query),
+        group=group_label(group), seeded=seeded, versions=_versions(), **released)
+
+
+def _ball(query):
+    """The query's public ball."""
+    center = query.center.astype(complex if np.iscomplexobj(query.center) else float)
+    return ReleasedBall(radius=query.radius, center=center, space=repr(query.space), private=False)
+
+
+def _versions():
+    versions = {"spdlib": sys.modules["spdlib"].__version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            pass
+    return versions
+
+
+def _of_first(content):
+    """The fields of a document of version 1, as they are named now."""
+    content = dict(named(content, "document", FIRST, FIRST))
+    ball = {name: content.pop(name) for name in ("radius", "center", "space")} | {"private": False}
+    for name in "log_mean", "mu", "rho", "group":
+        if content[name] is None:
+            del content[name]
+    return content | {"estimator": "PrivateFrechetMean", "ball": ball}
+
+
+def _agreeing(one):
+    """The release, if its fields fit each other."""
+    have = {name for name in vars(one) if getattr(one, name) is not None}
+    for names in TOGETHER:
+        if have & {*names} and (missing := sorted({*names} - have)):
+            raise ValueError(f"document lacks {missing}; accepted is one with all fields")
+    if not have & {names[0] for names in TOGETHER}:
+        raise ValueError("document has no release; accepted is one with some of "
+                         f"{[names[0] for names in TOGETHER]}")
+    center, classes = one.ball.center.shape, (len(one.labels or ()),)
+    for name in have & {"step", "velocity"}:
+        if (shape := getattr(one, name).shape) != (getattr(one, name).size,):
+            raise ValueError(f"{name} has shape {shape}; accepted is (dim,)")
+    for name, accepted, why in (
+            ("mean", center, "that of the centre"), ("point", center, "that of the centre"),
+            ("log_mean", np.shape(one.step), "that of step"), ("x_range", (2,), "two ends"),
+            ("means", classes + center, "a point for each label"),
+            ("counts", classes, "one for each label")):
+        if name in have and (shape := getattr(one, name).shape) != accepted:
+            raise ValueError(f"{name} has shape {shape}; accepted is {accepted}, {why}")
+    return one

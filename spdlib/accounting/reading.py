@@ -1,0 +1,178 @@
+"""How documents are written and read: as JSON, and strictly.
+
+A document is a dataclass of which every field has a reader, a function of a value and its name that
+returns what it stands for or raises a ValueError. What is missing, unknown or there twice is
+refused.
+"""
+
+import dataclasses
+import functools
+import json
+import math
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+
+from .._checks import TINY, number
+
+Reader = Callable[[Any, str], Any]
+
+
+def must(read: Reader) -> Any:
+    """A field without which there is no document."""
+    return dataclasses.field(metadata={"read": read})
+
+
+def may(read: Reader) -> Any:
+    """A field that may be missing, and is None then."""
+    return dataclasses.field(default=None, metadata={"read": read})
+
+
+class Document:
+    """What all documents share. Arrays are copies that nobody can write to; so are those of a copy.
+
+    Two of them are equal if they are written alike.
+    """
+
+    def __post_init__(self):
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                vars(self)[name] = np.array(value)
+                vars(self)[name].flags.writeable = False
+
+    def __setstate__(self, state):  # of a copy or a pickle, whose arrays are new
+        vars(self).update(state)
+        self.__post_init__()
+
+    def __eq__(self, other):
+        return isinstance(other, type(self)) and json.dumps(plain(self)) == json.dumps(plain(other))
+
+    __hash__ = None
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON knows it: of an array, nested lists; of a document, the fields that it has.
+
+    An array of complex numbers is a dict of two, "real" and "imag".
+    """
+    if isinstance(value, np.ndarray) and value.dtype.kind == "c":
+        return {"real": value.real.tolist(), "imag": value.imag.tolist()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Document):
+        value = {name: each for name, each in vars(value).items() if each is not None}
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def json_of(text: str) -> Any:
+    """What the text of a document holds. ValueError for no JSON, and for a name that stands twice.
+
+    Of two values under one name one reader would take the first and another one the last.
+    """
+    def once(pairs):
+        names = [name for name, _ in pairs]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"{sorted(twice)} stands there twice")
+        return dict(pairs)
+
+    try:
+        return json.loads(text, object_pairs_hook=once)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def headed(content: Any, schema: str, *versions: int) -> tuple[int, dict]:
+    """The version of a document and its fields. ValueError for another schema or version."""
+    content = dict(_a_dict(content, "document"))
+    found, version = content.pop("schema", None), content.pop("version", None)
+    if found != schema or type(version) is not int or version not in versions:
+        raise ValueError(f"document has the schema {found!r}, version {version!r}; accepted is "
+                         f"{schema!r}, version {' or '.join(map(str, versions))}")
+    return version, content
+
+
+def named(content: Any, name: str, known: Collection[str], needed: Collection[str]) -> dict:
+    """`content`, if it is a dict with the needed fields and no other than the known ones."""
+    _a_dict(content, name)
+    if missing := sorted(set(needed) - set(content)):
+        raise ValueError(f"{name} lacks {missing}; accepted is one with all fields")
+    if unknown := sorted(set(content) - set(known), key=str):
+        raise ValueError(f"{name} has {unknown}; accepted are no other fields than {(*known,)}")
+    return content
+
+
+def read(kind: type, content: Any, name: str = "document") -> Any:
+    """The document of this kind that a dict holds. ValueError where it holds none."""
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    needed = [name for name, field in fields.items() if field.default is dataclasses.MISSING]
+    content = named(content, name, fields, needed)
+    return kind(**{name: fields[name].metadata["read"](content[name], name)
+                   for name in fields if name in content})
+
+
+def _a_dict(value, name):
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} is {value!r}; accepted is a dict")
+    return value
+
+
+epsilon_of = functools.partial(number, low=1e-6, high=1e3, accepted="numbers from 1e-6 to 1e3")
+delta_of = functools.partial(number, low=1e-300, high=0.5, also=0,
+                             accepted="0 and numbers from 1e-300 to 1/2")
+finite_of = functools.partial(number, low=-1e308, high=1e308, accepted="finite numbers")
+size_of = functools.partial(number, low=0, high=1e308, accepted="finite numbers from 0 on")
+share_of = functools.partial(number, low=TINY, high=1, accepted="numbers above 0 up to 1")
+
+
+def writable(text: Any) -> bool:
+    """Whether it is a str that UTF-8 can write: one without half of a surrogate pair."""
+    return isinstance(text, str) and not any(
+        "\ud800" <= letter <= "\udfff" for letter in str.__str__(text))
+
+
+def text_of(value: str, name: str) -> str:
+    """`value`, if it is a str that UTF-8 can write."""
+    if not writable(value):
+        raise ValueError(f"{name} is {value!r}; accepted is a str that UTF-8 can write")
+    return value
+
+
+def flag(value: bool, name: str) -> bool:
+    """`value`, if it is True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} is {value!r}; accepted are True and False")
+    return value
+
+
+def dict_of(reader: Reader) -> Reader:
+    """A reader of a dict from texts to what `reader` reads."""
+    return lambda value, name: {
+        text_of(key, name): reader(each, f"{name}[{key!r}]")
+        for key, each in _a_dict(value, name).items()}
+
+
+def array_of(value: list, name: str) -> np.ndarray:
+    """The array that was listed; every entry a finite real number."""
+    try:
+        listed = np.array(value, dtype=object)  # no bool and no str becomes a number
+        sound = isinstance(value, list) and {*map(type, listed.ravel())} <= {int, float}
+        array = listed.astype(float) if sound else np.array(math.nan)
+    except (OverflowError, ValueError):
+        array = np.array(math.nan)
+    if not np.isfinite(array).all() or not (array == listed).all():
+        raise ValueError(f"{name} is {value!r}; accepted are nested lists of finite numbers")
+    return array
+
+
+def point_of(value: list | dict, name: str) -> np.ndarray:
+    """The array that was listed, or one of complex numbers in two parts."""
+    if not isinstance(value, dict) or set(value) != {"real", "imag"}:
+        return array_of(value, name)
+    real, imag = array_of(value["real"], name), array_of(value["imag"], name)
+    if real.shape != imag.shape:
+        raise ValueError(f"{name} has parts of shapes {real.shape} and {imag.shape}; accepted are "
+                         "two of one shape")
+    return np.stack([real, imag], axis=-1).view(complex)[..., 0]
