@@ -423,6 +423,13 @@ def test_a_document_of_version_1_is_read_to_the_same_bits(name):
         name]
 
 
+def test_what_somebody_hangs_on_a_release_does_not_leave_with_it():
+    one = release("gaussian")
+    for each in one, one.ball, pickle.loads(pickle.dumps(one)):
+        vars(each)["norm"] = SECRET
+        assert str(SECRET)[2:] not in one.to_json() + repr(each)
+
+
 def test_a_document_of_version_1_has_its_own_fields_and_no_others():
     content = json.loads(FIRST["matrices"])
     for name in set(content) - {"schema", "version"}:
