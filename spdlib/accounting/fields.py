@@ -8,7 +8,6 @@ refused.
 import dataclasses
 import functools
 import json
-import math
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -118,7 +117,7 @@ def read(kind: type, content: Any, name: str = "document") -> Any:
 
 epsilon = functools.partial(number, low=1e-6, high=1e3, accepted="numbers from 1e-6 to 1e3")
 delta = functools.partial(number, low=1e-300, high=0.5, also=0,
-                             accepted="0 and numbers from 1e-300 to 1/2")
+                          accepted="0 and numbers from 1e-300 to 1/2")
 finite = functools.partial(number, low=-1e308, high=1e308, accepted="finite numbers")
 size = functools.partial(number, low=0, high=1e308, accepted="finite numbers from 0 on")
 share = functools.partial(number, low=TINY, high=1, accepted="numbers above 0 up to 1")
@@ -155,13 +154,14 @@ def array(value: list, name: str) -> np.ndarray:
     """The array that was listed; every entry a finite real number."""
     try:
         listed = np.array(value, dtype=object)  # no bool and no str becomes a number
+        made = listed.astype(float)
         sound = isinstance(value, list) and {*map(type, listed.ravel())} <= {int, float}
-        array = listed.astype(float) if sound else np.array(math.nan)
-    except (OverflowError, ValueError):
-        array = np.array(math.nan)
-    if not np.isfinite(array).all() or not (array == listed).all():
+        sound = sound and np.isfinite(made).all() and (made == listed).all()
+    except (OverflowError, TypeError, ValueError):
+        sound = False
+    if not sound:
         raise ValueError(f"{name} is {value!r}; accepted are nested lists of finite numbers")
-    return array
+    return made
 
 
 def point(value: list | dict, name: str) -> np.ndarray:

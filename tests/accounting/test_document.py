@@ -23,7 +23,7 @@ from spdlib import (
     TangentGaussian,
     random_spd,
 )
-from spdlib.accounting import BudgetAccountant, Release, compose, document
+from spdlib.accounting import BudgetAccountant, Cost, Release, compose, document
 from spdlib.curve_densities import CurveKNormGradient, TruncatedCurveLoss
 from spdlib.densities import KNormGradient, TruncatedLoss
 from spdlib.discrete import DiscreteGaussian
@@ -138,6 +138,14 @@ MADE = {  # a mechanism of each kind, and what is public of it
     "count": (lambda: DiscreteLaplace(1.0), ["scale"]),
 }
 SECRET = 0.7269531
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_every_mechanism_says_its_name_its_law_its_loss_and_whether_it_is_exact(name):
+    mechanism = MADE[name][0]()
+    assert isinstance(mechanism.name, str) and isinstance(mechanism.exact, bool)
+    assert Cost.of(mechanism, 6)[:2] == (mechanism.law, mechanism.loss)
+    assert mechanism.law != "gaussian" or mechanism.loss == mechanism.mu
 
 
 def message(function):
