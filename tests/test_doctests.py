@@ -8,7 +8,8 @@ import pytest
 
 import spdlib
 
-MODULES = sorted(module.name for module in pkgutil.iter_modules(spdlib.__path__))
+MODULES = sorted(module.name.removeprefix("spdlib.")
+                 for module in pkgutil.walk_packages(spdlib.__path__, "spdlib."))
 SLOW = {"planning", "private_regression"}
 
 

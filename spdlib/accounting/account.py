@@ -16,21 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import EPS, choice, integer
+from .._checks import EPS
 from ..calibration import gdp_mu
-from .composition import FINEST, LAWS, Cost, composed, loss_of
-from .reading import (
-    Document,
-    delta_of,
-    epsilon_of,
-    headed,
-    json_of,
-    must,
-    plain,
-    read,
-    text_of,
-    writable,
-)
+from . import fields
+from .composition import FINEST, Cost, composed
+from .fields import Document, must
 
 NEAR = 1e-3  # share by which `remaining` may be below the largest epsilon that would be accepted
 SCHEMA, VERSION = "spdlib.account", 1  # of the document in which an account is handed over
@@ -88,7 +78,7 @@ class BudgetAccountant:
     """
 
     def __init__(self, epsilon: float, delta: float):
-        self._open(epsilon_of(epsilon, "epsilon"), delta_of(delta, "delta"))
+        self._open(fields.epsilon(epsilon, "epsilon"), fields.delta(delta, "delta"))
 
     @property
     def epsilon(self) -> float:
@@ -163,7 +153,7 @@ class BudgetAccountant:
         float
             A tenth of a per cent below the largest at most; 0.0 where not even 1e-6 is left.
         """
-        delta = self.delta if delta is None else delta_of(delta, "delta")
+        delta = self.delta if delta is None else fields.delta(delta, "delta")
         group = group_label(group)
 
         def fits(epsilon):
@@ -196,7 +186,7 @@ class BudgetAccountant:
             self._closed = "has been handed over"
             handed = _Handed(self.epsilon, self.delta, secrets.token_hex(16),
                              [[*spent.cost, spent.group] for spent in self._spent])
-            return json.dumps({"schema": SCHEMA, "version": VERSION} | plain(handed))
+            return json.dumps({"schema": SCHEMA, "version": VERSION} | fields.plain(handed))
 
     @classmethod
     def take_over(cls, document: str) -> "BudgetAccountant":
@@ -205,7 +195,8 @@ class BudgetAccountant:
         ValueError for another document, and where this process has taken it over before.
         """
         try:
-            handed = read(_Handed, headed(json_of(document), SCHEMA, VERSION)[1])
+            _, content = fields.headed(fields.json_of(document), SCHEMA, VERSION)
+            handed = fields.read(_Handed, content)
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"document is no account ({error}); accepted is what hand_over has "
                              f"made, version {VERSION} of {SCHEMA!r}") from error
@@ -295,7 +286,7 @@ def group_label(group: str | int | None) -> str | int | None:
     """A label of a group as a str, an int or None."""
     if group is None:
         return None
-    if writable(group):
+    if fields.writable(group):
         return str.__str__(group)  # an Enum's own str is another text
     whole = isinstance(group, numbers.Integral) and not isinstance(group, (bool, np.bool_))
     if whole and abs(int(group)) < 2**63:
@@ -314,13 +305,10 @@ def _pure(costs):
 @functools.lru_cache(4096)  # with groups: those of whom nothing new is released stay as they are
 def _holds(costs, epsilon, delta):
     """Whether (ε, δ) holds all these costs."""
-    if _pure(costs) <= epsilon:
-        return True
-    if delta == 0:
-        return False
-    if len(costs) == 1:
-        return costs[0].delta(epsilon) <= delta
-    return _composed(costs).delta(epsilon) <= delta
+    if _pure(costs) <= epsilon or delta == 0:
+        return _pure(costs) <= epsilon
+    together = costs[0] if len(costs) == 1 else _composed(costs)
+    return together.delta(epsilon) <= delta
 
 
 @functools.lru_cache(4096)
@@ -342,16 +330,14 @@ def _releases_of(value, name):
     """The releases that were listed."""
     if not isinstance(value, list):
         raise ValueError(f"{name} is {value!r}; accepted is a list")
-    return [Spent(Cost(choice(law, "law", LAWS), loss_of(loss, "loss"),
-                       integer(d, "d", int(law == "l2"), 5050)), group_label(group))
-            for law, loss, d, group in value]
+    return [Spent(Cost.checked(law, loss, d), group_label(group)) for law, loss, d, group in value]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Handed(Document):
     """The document of an account."""
 
-    epsilon: float = must(epsilon_of)
-    delta: float = must(delta_of)
-    token: str = must(text_of)
+    epsilon: float = must(fields.epsilon)
+    delta: float = must(fields.delta)
+    token: str = must(fields.text)
     releases: list = must(_releases_of)

@@ -47,11 +47,6 @@ ROUNDING = 1e-12
 LAWS = "gaussian", "l2", "pure"  # of privacy losses that an account knows
 
 
-def loss_of(value: float, name: str) -> float:
-    """`value` as a float, if what is computed with it stays within float64, for every law."""
-    return number(value, name, 1e-100, 5e4, "numbers from 1e-100 to 5e4")
-
-
 class Cost(NamedTuple):
     """What a release costs: the law of its privacy loss.
 
@@ -73,13 +68,18 @@ class Cost(NamedTuple):
     @classmethod
     def of(cls, mechanism: Any, d: int, name: str = "mechanism") -> "Cost":
         """That of a mechanism that answers in R^d. ValueError where it does not say."""
-        law = getattr(mechanism, "law", None)
+        law, loss = getattr(mechanism, "law", None), getattr(mechanism, "loss", None)
         d = integer(d, "d", 1, 5050 if law == "l2" else math.inf)
-        if law is None:
+        if law is None or loss is None:
             raise ValueError(f"{name} is {mechanism!r}; accepted are mechanisms, such as the "
                              "mechanism_ of an estimator")
-        law = choice(law, "law", LAWS)
-        return cls(law, loss_of(mechanism.loss, "loss"), d if law == "l2" else 0)
+        return cls.checked(law, loss, d if law == "l2" else 0)
+
+    @classmethod
+    def checked(cls, law: str, loss: float, d: int) -> "Cost":
+        """One of these, if what is computed with it stays within float64."""
+        loss = number(loss, "loss", 1e-100, 5e4, "numbers from 1e-100 to 5e4")
+        return cls(choice(law, "law", LAWS), loss, integer(d, "d", int(law == "l2"), 5050))
 
     def delta(self, epsilon: float) -> float:
         """The δ at which the release is (ε, δ)-DP."""

@@ -18,27 +18,9 @@ import numpy as np
 from .._checks import choice, integer, positive
 from ..mechanisms import public_of
 from ..spaces.ball import POLICIES, ball_radius
+from . import fields
 from .account import group_label
-from .reading import (
-    Document,
-    array_of,
-    delta_of,
-    dict_of,
-    epsilon_of,
-    finite_of,
-    flag,
-    headed,
-    json_of,
-    may,
-    must,
-    named,
-    plain,
-    point_of,
-    read,
-    share_of,
-    size_of,
-    text_of,
-)
+from .fields import Document, may, must
 
 SCHEMA, VERSION = "spdlib.release", 2
 ADJACENCY = "one of n records replaced by any other"
@@ -62,9 +44,9 @@ class ReleasedBall(Document):
     """
 
     radius: float = must(lambda value, name: ball_radius(value))
-    center: np.ndarray = must(point_of)
-    space: str = must(text_of)
-    private: bool = must(flag)
+    center: np.ndarray = must(fields.point)
+    space: str = must(fields.text)
+    private: bool = must(fields.flag)
 
 
 def _labels_of(value, name):
@@ -73,8 +55,8 @@ def _labels_of(value, name):
     if not known or not 0 < len(set(value)) == len(value):
         raise ValueError(f"{name} is {value!r}; accepted are one or more texts or numbers, no two "
                          "alike")
-    return tuple(text_of(each, name) if isinstance(each, str) else
-                 finite_of(each, name) if isinstance(each, float) else each for each in value)
+    return tuple(fields.text(each, name) if isinstance(each, str) else
+                 fields.finite(each, name) if isinstance(each, float) else each for each in value)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -147,50 +129,50 @@ class Release(Document):
         Of what made it.
     """
 
-    estimator: str = must(text_of)
-    mean: np.ndarray | None = may(point_of)
-    step: np.ndarray | None = may(array_of)
-    log_mean: np.ndarray | None = may(array_of)
-    means: np.ndarray | None = may(point_of)
-    steps: np.ndarray | None = may(array_of)
+    estimator: str = must(fields.text)
+    mean: np.ndarray | None = may(fields.point)
+    step: np.ndarray | None = may(fields.array)
+    log_mean: np.ndarray | None = may(fields.array)
+    means: np.ndarray | None = may(fields.point)
+    steps: np.ndarray | None = may(fields.array)
     labels: tuple | None = may(_labels_of)
-    counts: np.ndarray | None = may(array_of)
-    point: np.ndarray | None = may(point_of)
-    velocity: np.ndarray | None = may(array_of)
-    middle: float | None = may(finite_of)
-    spread: float | None = may(size_of)
+    counts: np.ndarray | None = may(fields.array)
+    point: np.ndarray | None = may(fields.point)
+    velocity: np.ndarray | None = may(fields.array)
+    middle: float | None = may(fields.finite)
+    spread: float | None = may(fields.size)
     count: int | None = may(functools.partial(integer, low=0))
-    regions: dict | None = may(dict_of(positive))
-    mechanism: str = must(text_of)
-    statistic: str | None = may(text_of)
+    regions: dict | None = may(fields.dict_of(positive))
+    mechanism: str = must(fields.text)
+    statistic: str | None = may(fields.text)
     on_invalid: str = must(functools.partial(choice, accepted=POLICIES))
-    noise: dict = must(dict_of(finite_of))
-    noises: dict | None = may(dict_of(dict_of(finite_of)))
-    epsilon: float = must(epsilon_of)
-    delta: float = must(delta_of)
+    noise: dict = must(fields.dict_of(fields.finite))
+    noises: dict | None = may(fields.dict_of(fields.dict_of(fields.finite)))
+    epsilon: float = must(fields.epsilon)
+    delta: float = must(fields.delta)
     mu: float | None = may(positive)
     rho: float | None = may(positive)
-    shares: dict | None = may(dict_of(share_of))
-    privacy: str = must(text_of)
+    shares: dict | None = may(fields.dict_of(fields.share))
+    privacy: str = must(fields.text)
     adjacency: str = must(functools.partial(choice, accepted=(ADJACENCY,)))
     n: int = must(functools.partial(integer, low=1))
-    ball: ReleasedBall = must(functools.partial(read, ReleasedBall))
-    public_ball: ReleasedBall | None = may(functools.partial(read, ReleasedBall))
-    x_range: np.ndarray | None = may(array_of)
-    speed: float | None = may(size_of)
-    bias: float | None = may(size_of)
-    largest_share: float | None = may(share_of)
-    shrink: bool = must(flag)
+    ball: ReleasedBall = must(functools.partial(fields.read, ReleasedBall))
+    public_ball: ReleasedBall | None = may(functools.partial(fields.read, ReleasedBall))
+    x_range: np.ndarray | None = may(fields.array)
+    speed: float | None = may(fields.size)
+    bias: float | None = may(fields.size)
+    largest_share: float | None = may(fields.share)
+    shrink: bool = must(fields.flag)
     group: str | int | None = may(lambda value, name: group_label(value))
-    seeded: bool = must(flag)
-    versions: dict = must(dict_of(text_of))
+    seeded: bool = must(fields.flag)
+    versions: dict = must(fields.dict_of(fields.text))
 
     def to_dict(self) -> dict:
         """The document, of what JSON knows: an array is a nested list, and None is left out.
 
         An array of complex numbers is a dict of two, "real" and "imag".
         """
-        return {"schema": SCHEMA, "version": VERSION} | plain(self)
+        return {"schema": SCHEMA, "version": VERSION} | fields.plain(self)
 
     def to_json(self) -> str:
         """The document as text, from which `from_json` reads the same bits."""
@@ -203,8 +185,8 @@ class Release(Document):
         One of version 1 is read, too.
         """
         try:
-            version, content = headed(content, SCHEMA, 1, VERSION)
-            return _agreeing(read(cls, _of_first(content) if version == 1 else content))
+            version, content = fields.headed(content, SCHEMA, 1, VERSION)
+            return _agreeing(fields.read(cls, _of_first(content) if version == 1 else content))
         except RecursionError:
             raise ValueError("document is nested too deeply; accepted is what to_dict has made"
                              ) from None
@@ -213,7 +195,7 @@ class Release(Document):
     def from_json(cls, text: str) -> "Release":
         """The release that the text of a document holds. ValueError as `from_dict`."""
         try:
-            content = json_of(text)
+            content = fields.json_of(text)
         except (TypeError, ValueError) as error:
             raise ValueError(f"document is no JSON ({error}); accepted is what to_json has made"
                              ) from error
@@ -244,13 +226,12 @@ def document(private: Any, query: Any, mechanism: Any, *, group: str | int | Non
     return Release(
         estimator=type(private).__name__, mechanism=mechanism.name, on_invalid=query.on_invalid,
         noise=noise, epsilon=float(private.epsilon), delta=float(private.delta), mu=mu, rho=rho,
-        privacy=private.privacy_, adjacency=ADJACENCY, n=query.n, ball=_ball(query),
+        privacy=private.privacy_, adjacency=ADJACENCY, n=query.n, ball=_ball(query.ball),
         group=group_label(group), seeded=seeded, versions=_versions(), **released)
 
 
-def _ball(query):
+def _ball(ball):
     """The query's public ball."""
-    ball = query.ball
     return ReleasedBall(radius=ball.radius, center=ball.center, space=repr(ball.space),
                         private=False)
 
@@ -267,7 +248,7 @@ def _versions():
 
 def _of_first(content):
     """The fields of a document of version 1, as they are named now."""
-    content = dict(named(content, "document", FIRST, FIRST))
+    content = dict(fields.named(content, "document", FIRST, FIRST))
     ball = {name: content.pop(name) for name in ("radius", "center", "space")} | {"private": False}
     for name in "log_mean", "mu", "rho", "group":
         if content[name] is None:

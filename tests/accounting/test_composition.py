@@ -20,8 +20,8 @@ from prv_accountant.privacy_random_variables import (
 from scipy.integrate import cumulative_trapezoid
 from scipy.special import kve
 
-from spdlib import PrivateFrechetMean, accounting
-from spdlib.accounting import Composition, compose
+from spdlib import PrivateFrechetMean
+from spdlib.accounting import Composition, Cost, compose, composition
 from spdlib.calibration import gaussian_delta, gaussian_epsilon, gdp_mu
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
 
@@ -229,7 +229,7 @@ def test_gaussian_and_other_noise_compose(d):
     grid = np.linspace(losses[0], losses[-1], 2001)
     for epsilon in (0.5, 0.8, 1.1, 1.4):
         exact = weights @ np.interp(losses, grid, [cost(epsilon - x, mu) for x in grid])
-        more = exact * (1 + 2e-3) + 2 * accounting.ROUNDING
+        more = exact * (1 + 2e-3) + 2 * composition.ROUNDING
         assert exact * (1 - 1e-4) <= together.delta(epsilon) <= more
     assert together.mu is None
 
@@ -238,7 +238,7 @@ def test_gaussian_and_other_noise_compose(d):
 @pytest.mark.parametrize("epsilon, delta", [(1.0, 1e-6), (0.1, 1e-5), (5.0, 1e-10)])
 def test_losses_on_a_grid_err_to_the_safe_side_and_little(times, epsilon, delta):
     mu = gdp_mu(epsilon, delta)
-    losses = accounting._losses([lambda e: gaussian_delta(1, e, mu)], [times])
+    losses = composition._losses([lambda e: gaussian_delta(1, e, mu)], [times])
     exact = gaussian_epsilon(1, delta, mu * math.sqrt(times))
     assert exact <= Composition(None, losses).epsilon(delta) <= exact * (1 + 1e-3)
 
@@ -255,31 +255,32 @@ def test_the_rounding_of_the_transforms_is_far_below_what_is_added(times, monkey
         return made[-1][2]
 
     monkeypatch.setattr(pld_pmf, "create_pmf_pessimistic_connect_dots_fixed_gap", recorded)
-    together = accounting._losses([lambda epsilon: gaussian_delta(1, epsilon, 0.3)], [times])
+    together = composition._losses([lambda epsilon: gaussian_delta(1, epsilon, 0.3)], [times])
     ((gap, low, single),) = made
     law = functools.reduce(np.convolve, [single._probs] * times)
     losses = (np.arange(len(law)) + times * low) * gap
     for epsilon in (0.0, 0.5, 1.0, 2.0):
         over = losses > epsilon
         exact = law[over] @ -np.expm1(epsilon - losses[over])
-        assert abs(together.get_delta_for_epsilon(epsilon) - exact) < accounting.ROUNDING / 2
+        assert abs(together.get_delta_for_epsilon(epsilon) - exact) < composition.ROUNDING / 2
 
 
-class Disguised:
+class Disguised(Cost):
     """Gaussian noise that does not say so, to be composed by its losses."""
 
-    def __init__(self, mu):
-        self.noise = mu
+    def delta(self, epsilon):
+        return gaussian_delta(1, epsilon, self.loss)
 
-    def delta(self, epsilon, d):
-        return gaussian_delta(1, epsilon, self.noise)
+
+def disguised(mu, times):
+    return composition.composed([Disguised("pure", mu)] * times)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("times", [2**7, 2**13, 2**19])
 def test_however_many_releases_there_are_they_never_cost_more_than_is_said(times):
     mu = 3e-3 * math.sqrt(times)
-    together = compose([Disguised(3e-3)] * times, 3)
+    together = disguised(3e-3, times)
     for delta in (1e-2, 1e-6, 1e-10):
         epsilon = gaussian_epsilon(1, delta, mu)
         most = gaussian_delta(1, epsilon * (1 - 3e-3), mu) + max(2e-12, 2e-15 * times)
@@ -292,7 +293,7 @@ def test_however_many_releases_there_are_they_never_cost_more_than_is_said(times
 
 def test_a_cost_whose_power_of_e_is_no_float_is_found_or_infinite_without_a_warning(recwarn):
     for times in (1000, 1040, 1200):  # about e^-709, where floats lose digits
-        together = compose([Disguised(1.0)] * times, 3)
+        together = disguised(1.0, times)
         assert together.epsilon(1e-9) >= gaussian_epsilon(1, 1e-9, math.sqrt(times))
     assert not recwarn
 

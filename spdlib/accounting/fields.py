@@ -8,7 +8,6 @@ refused.
 import dataclasses
 import functools
 import json
-import math
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -19,14 +18,14 @@ from .._checks import TINY, number
 Reader = Callable[[Any, str], Any]
 
 
-def must(read: Reader) -> Any:
+def must(reader: Reader) -> Any:
     """A field without which there is no document."""
-    return dataclasses.field(metadata={"read": read})
+    return dataclasses.field(metadata={"read": reader})
 
 
-def may(read: Reader) -> Any:
+def may(reader: Reader) -> Any:
     """A field that may be missing, and is None then."""
-    return dataclasses.field(default=None, metadata={"read": read})
+    return dataclasses.field(default=None, metadata={"read": reader})
 
 
 class Document:
@@ -57,13 +56,14 @@ def plain(value: Any) -> Any:
     An array of complex numbers is a dict of two, "real" and "imag".
     """
     if isinstance(value, np.ndarray) and value.dtype.kind == "c":
-        return {"real": value.real.tolist(), "imag": value.imag.tolist()}
-    if isinstance(value, np.ndarray):
-        return value.tolist()
+        value = {"real": value.real, "imag": value.imag}
     if isinstance(value, Document):
-        value = {name: each for name, each in vars(value).items() if each is not None}
+        values = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        value = {name: each for name, each in values.items() if each is not None}
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -86,7 +86,7 @@ def json_of(text: str) -> Any:
 
 def headed(content: Any, schema: str, *versions: int) -> tuple[int, dict]:
     """The version of a document and its fields. ValueError for another schema or version."""
-    content = dict(_a_dict(content, "document"))
+    content = dict(named(content, "document"))
     found, version = content.pop("schema", None), content.pop("version", None)
     if found != schema or type(version) is not int or version not in versions:
         raise ValueError(f"document has the schema {found!r}, version {version!r}; accepted is "
@@ -94,12 +94,14 @@ def headed(content: Any, schema: str, *versions: int) -> tuple[int, dict]:
     return version, content
 
 
-def named(content: Any, name: str, known: Collection[str], needed: Collection[str]) -> dict:
-    """`content`, if it is a dict with the needed fields and no other than the known ones."""
-    _a_dict(content, name)
+def named(content: Any, name: str, needed: Collection[str] = (),
+          known: Collection[str] | None = None) -> dict:
+    """`content`, if it is a dict that has the needed names, and only those that are known."""
+    if not isinstance(content, dict):
+        raise ValueError(f"{name} is {content!r}; accepted is a dict")
     if missing := sorted(set(needed) - set(content)):
         raise ValueError(f"{name} lacks {missing}; accepted is one with all fields")
-    if unknown := sorted(set(content) - set(known), key=str):
+    if unknown := sorted(set(content) - set(content if known is None else known), key=str):
         raise ValueError(f"{name} has {unknown}; accepted are no other fields than {(*known,)}")
     return content
 
@@ -108,23 +110,17 @@ def read(kind: type, content: Any, name: str = "document") -> Any:
     """The document of this kind that a dict holds. ValueError where it holds none."""
     fields = {field.name: field for field in dataclasses.fields(kind)}
     needed = [name for name, field in fields.items() if field.default is dataclasses.MISSING]
-    content = named(content, name, fields, needed)
+    content = named(content, name, needed, fields)
     return kind(**{name: fields[name].metadata["read"](content[name], name)
                    for name in fields if name in content})
 
 
-def _a_dict(value, name):
-    if not isinstance(value, dict):
-        raise ValueError(f"{name} is {value!r}; accepted is a dict")
-    return value
-
-
-epsilon_of = functools.partial(number, low=1e-6, high=1e3, accepted="numbers from 1e-6 to 1e3")
-delta_of = functools.partial(number, low=1e-300, high=0.5, also=0,
-                             accepted="0 and numbers from 1e-300 to 1/2")
-finite_of = functools.partial(number, low=-1e308, high=1e308, accepted="finite numbers")
-size_of = functools.partial(number, low=0, high=1e308, accepted="finite numbers from 0 on")
-share_of = functools.partial(number, low=TINY, high=1, accepted="numbers above 0 up to 1")
+epsilon = functools.partial(number, low=1e-6, high=1e3, accepted="numbers from 1e-6 to 1e3")
+delta = functools.partial(number, low=1e-300, high=0.5, also=0,
+                          accepted="0 and numbers from 1e-300 to 1/2")
+finite = functools.partial(number, low=-1e308, high=1e308, accepted="finite numbers")
+size = functools.partial(number, low=0, high=1e308, accepted="finite numbers from 0 on")
+share = functools.partial(number, low=TINY, high=1, accepted="numbers above 0 up to 1")
 
 
 def writable(text: Any) -> bool:
@@ -133,7 +129,7 @@ def writable(text: Any) -> bool:
         "\ud800" <= letter <= "\udfff" for letter in str.__str__(text))
 
 
-def text_of(value: str, name: str) -> str:
+def text(value: str, name: str) -> str:
     """`value`, if it is a str that UTF-8 can write."""
     if not writable(value):
         raise ValueError(f"{name} is {value!r}; accepted is a str that UTF-8 can write")
@@ -150,28 +146,29 @@ def flag(value: bool, name: str) -> bool:
 def dict_of(reader: Reader) -> Reader:
     """A reader of a dict from texts to what `reader` reads."""
     return lambda value, name: {
-        text_of(key, name): reader(each, f"{name}[{key!r}]")
-        for key, each in _a_dict(value, name).items()}
+        text(key, name): reader(each, f"{name}[{key!r}]")
+        for key, each in named(value, name).items()}
 
 
-def array_of(value: list, name: str) -> np.ndarray:
+def array(value: list, name: str) -> np.ndarray:
     """The array that was listed; every entry a finite real number."""
     try:
         listed = np.array(value, dtype=object)  # no bool and no str becomes a number
+        made = listed.astype(float)
         sound = isinstance(value, list) and {*map(type, listed.ravel())} <= {int, float}
-        array = listed.astype(float) if sound else np.array(math.nan)
-    except (OverflowError, ValueError):
-        array = np.array(math.nan)
-    if not np.isfinite(array).all() or not (array == listed).all():
+        sound = sound and np.isfinite(made).all() and (made == listed).all()
+    except (OverflowError, TypeError, ValueError):
+        sound = False
+    if not sound:
         raise ValueError(f"{name} is {value!r}; accepted are nested lists of finite numbers")
-    return array
+    return made
 
 
-def point_of(value: list | dict, name: str) -> np.ndarray:
+def point(value: list | dict, name: str) -> np.ndarray:
     """The array that was listed, or one of complex numbers in two parts."""
     if not isinstance(value, dict) or set(value) != {"real", "imag"}:
-        return array_of(value, name)
-    real, imag = array_of(value["real"], name), array_of(value["imag"], name)
+        return array(value, name)
+    real, imag = array(value["real"], name), array(value["imag"], name)
     if real.shape != imag.shape:
         raise ValueError(f"{name} has parts of shapes {real.shape} and {imag.shape}; accepted are "
                          "two of one shape")

@@ -1,12 +1,14 @@
 """The document of a release: the same bits back, and nothing in it but the release knows the data.
+
+What version 1 wrote is still read.
 """
 
 import copy
 import dataclasses
 import json
 import math
+import pathlib
 import pickle
-import random
 from fractions import Fraction
 
 import numpy as np
@@ -21,18 +23,19 @@ from spdlib import (
     TangentGaussian,
     random_spd,
 )
-from spdlib.accounting import BudgetAccountant, compose
-from spdlib.clipping import seen_from
-from spdlib.mechanisms import CurveKNormGradient, TruncatedCurveLoss
-from spdlib.mechanisms import KNormGradient, TruncatedLoss
-from spdlib.mechanisms import DiscreteGaussian
+from spdlib.accounting import BudgetAccountant, Cost, Release, compose, document
+from spdlib.mechanisms import (
+    CurveKNormGradient,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    KNormGradient,
+    L2Mechanism,
+    NoisyDescent,
+    RiemannianLaplace,
+    TruncatedCurveLoss,
+    TruncatedLoss,
+)
 from spdlib.queries import FrechetMean
-from spdlib.mechanisms import L2Mechanism, RiemannianLaplace
-from spdlib.mechanisms import NoisyDescent
-from spdlib.accounting import Release
-from spdlib.estimators import private_clipped_count
-from spdlib.mechanisms import DiscreteLaplace
-from spdlib.release import document
 from spdlib.spaces import LogEuclidean
 
 X = random_spd(60, 3, 1.0, rng=0)
@@ -69,7 +72,8 @@ def test_a_document_gives_back_the_same_bits(name):
                   Release.from_json(json.dumps(json.loads(one.to_json()), indent=None))):
         assert again == one
         for field in ("mean", "step", "log_mean", "center"):
-            a, b = getattr(again, field), getattr(one, field)
+            a, b = (getattr(each.ball if field == "center" else each, field)
+                    for each in (again, one))
             assert a is b is None or a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
@@ -77,27 +81,33 @@ def test_numbers_that_are_hard_to_write_come_back_too():
     hard = np.array([5e-324, -0.0, 0.1, 1 / 3, np.nextafter(1, 2), 1.7976931348623157e308])
     one = dataclasses.replace(release("gaussian"), step=hard)
     assert Release.from_json(one.to_json()).step.tobytes() == hard.tobytes()
+    one = release("shapes")
+    hard = np.array([-0.0, 0.0, 0.0, -0.0, -0.0, 1e-320, 1.0, -0.0]).view(complex)
+    hard = dataclasses.replace(one, mean=hard)
+    assert Release.from_json(hard.to_json()).mean.tobytes() == hard.mean.tobytes()
 
 
 @every_setting
 def test_two_data_sets_with_the_same_noise_differ_in_the_release_only(name):
     one, other = (release(name, which).to_dict() for which in (0, 1))
     assert {field for field in one if one[field] != other[field]} == (
-        {"mean", "step"} | ({"log_mean"} if one["log_mean"] else set()))
+        {"mean", "step"} | ({"log_mean"} & set(one)))
 
 
 def test_the_fields_say_what_was_promised_and_by_what():
     private = PrivateFrechetMean(1, 1e-6, 1.0, shrink=True).fit(X, group=4)
-    one = private.release_
-    assert (one.epsilon, one.delta, one.n, one.radius, one.group) == (1.0, 1e-6, 60, 1.0, 4)
+    one, ball = private.release_, private.release_.ball
+    assert one.estimator == "PrivateFrechetMean"
+    assert (one.epsilon, one.delta, one.n, one.ball.radius, one.group) == (1.0, 1e-6, 60, 1.0, 4)
     assert one.mean.tolist() == private.mean_.tolist()
     assert one.log_mean.tolist() == private.log_mean_.tolist()
     assert one.noise["sigma"] == private.mechanism_.sigma
-    assert one.step.tolist() == one.log_mean.tolist() and one.center.tolist() == np.eye(3).tolist()
+    assert one.step.tolist() == one.log_mean.tolist() and ball.center.tolist() == np.eye(3).tolist()
     assert one.mu == private.mechanism_.mu
     assert 0 <= Fraction(one.rho) / (Fraction(one.mu) ** 2 / 2) - 1 < 1e-15
     assert one.shrink is True and one.seeded is False
-    assert one.space == repr(LogEuclidean(3)) and one.privacy == private.privacy_
+    assert ball.space == repr(LogEuclidean(3)) and one.privacy == private.privacy_
+    assert ball.private is False and one.public_ball is one.shares is one.spread is None
     assert one.largest_share == 1 / 60
     assert {"spdlib", "numpy", "scipy", "python"} <= set(one.versions)
     pure = release("laplace")
@@ -108,8 +118,9 @@ def test_the_fields_say_what_was_promised_and_by_what():
 @every_setting
 def test_the_document_says_what_the_estimator_was_told(name):
     one, told = release(name), PrivateFrechetMean(**SETTINGS[name][1]).get_params()
-    for field in "statistic", "mechanism", "on_invalid", "epsilon", "delta", "radius", "shrink":
+    for field in "statistic", "mechanism", "on_invalid", "epsilon", "delta", "shrink":
         assert getattr(one, field) == told[field]
+    assert one.ball.radius == told["radius"]
     assert one.seeded is True
 
 
@@ -134,6 +145,14 @@ MADE = {  # a mechanism of each kind, and what is public of it
 SECRET = 0.7269531
 
 
+@pytest.mark.parametrize("name", MADE)
+def test_every_mechanism_says_its_name_its_law_its_loss_and_whether_it_is_exact(name):
+    mechanism = MADE[name][0]()
+    assert isinstance(mechanism.name, str) and isinstance(mechanism.exact, bool)
+    assert Cost.of(mechanism, 6)[:2] == (mechanism.law, mechanism.loss)
+    assert mechanism.law != "gaussian" or mechanism.loss == mechanism.mu
+
+
 def message(function):
     """The words with which it is refused."""
     with pytest.raises((TypeError, ValueError)) as refusal:
@@ -153,7 +172,8 @@ def test_nothing_is_shown_of_a_mechanism_but_what_its_class_lists(name, heir):
             setattr(mechanism, planted, SECRET)
     mechanism.records, mechanism.public = np.full(3, SECRET), ("norm", "records")
     query, private = FrechetMean(X, None, 1.0), PrivateFrechetMean(1.0, 1e-6, 1.0).fit(X, rng=7)
-    one = document(private, query, mechanism, np.zeros(6), None, False)
+    one = document(private, query, mechanism, group=None, seeded=False, mean=private.mean_,
+                   step=np.zeros(6), statistic="frechet", largest_share=1 / 60, shrink=False)
     assert list(one.noise) == public
     poor, account = BudgetAccountant(0.01, 1e-6), BudgetAccountant(9.0, 1e-3)
     account.spending(mechanism, 6).__enter__()
@@ -209,6 +229,10 @@ def test_a_release_cannot_be_altered():
         one.epsilon = 0.1
     with pytest.raises(ValueError, match="read-only"):
         one.mean[0, 0] = 0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.ball.radius = 0.1
+    with pytest.raises(ValueError, match="read-only"):
+        one.ball.center[0, 0] = 0
 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy,
@@ -217,8 +241,8 @@ def test_nor_can_a_copy(again):
     one = release("shapes")
     other = again(one)
     assert other == one
-    for field in "mean", "step", "center":
-        assert not getattr(other, field).flags.writeable
+    for array in other.mean, other.step, other.ball.center:
+        assert not array.flags.writeable
     with pytest.raises(dataclasses.FrozenInstanceError):
         other.epsilon = 0.1
 
@@ -228,7 +252,7 @@ def test_a_centre_of_another_type_comes_back_as_the_same_document(dtype):
     private = PrivateFrechetMean(1.0, 1e-6, 1.0, np.eye(3, dtype=dtype)).fit(X)
     one = private.release_
     again = Release.from_json(one.to_json())
-    assert again == one and again.center.dtype == one.center.dtype == float
+    assert again == one and again.ball.center.dtype == one.ball.center.dtype == float
 
 
 def test_a_name_that_stands_twice_in_a_document_is_refused():
@@ -264,8 +288,8 @@ def test_what_a_chain_has_drawn_gets_no_document():
 
 
 BAD = [
-    ({"schema": "other"}, "document has the schema 'other', version 1; accepted is"),
-    ({"version": 2}, "document has the schema 'spdlib.release', version 2; accepted is"),
+    ({"schema": "other"}, "document has the schema 'other', version 2; accepted is"),
+    ({"version": 3}, "document has the schema 'spdlib.release', version 3; accepted is .* 1 or 2"),
     ({"clipped": 3}, r"document has \['clipped'\]; accepted are no other fields"),
     ({"mean": [[1.0, math.nan], [0.0, 1.0]]}, "mean is .*; accepted are nested lists of finite"),
     ({"step": [1.0, math.inf]}, "step is .*; accepted are nested lists"),
@@ -290,7 +314,19 @@ BAD = [
     ({"epsilon": 2e3}, "epsilon is 2000.0"), ({"epsilon": 10**400}, "epsilon is 1000"),
     ({"delta": 0.7}, "delta is 0.7; accepted are 0 and numbers from 1e-300 to 1/2"),
     ({"delta": -1e-6}, "delta is -1e-06"), ({"mu": 0}, "mu is 0"), ({"rho": -1.0}, "rho is -1.0"),
-    ({"radius": 0}, "radius is 0; accepted are numbers from 1e-280"),
+    ({"radius": 1.0}, r"document has \['radius'\]; accepted are no other fields"),
+    ({"ball": None}, "ball is None; accepted is a dict"), ({"ball": []}, r"ball is \[\]"),
+    ({"mu": None}, "mu is None"), ({"log_mean": None}, "log_mean is None"),
+    ({"estimator": 1}, "estimator is 1"), ({"spread": -1.0}, "spread is -1.0"),
+    ({"count": -1}, "count is -1"), ({"count": 1.0}, "count is 1.0"), ({"bias": "0"}, "bias is"),
+    ({"shares": {"mean": 1.1}}, r"shares\['mean'\] is 1.1; accepted are numbers above 0 up to 1"),
+    ({"regions": {"0.95": 0}}, r"regions\['0.95'\] is 0"),
+    ({"noises": {"spread": 1.0}}, r"noises\['spread'\] is 1.0; accepted is a dict"),
+    ({"means": [[[1.0]]]}, r"document lacks \['counts', 'labels', 'steps'\]"),
+    ({"point": [[1.0]]}, r"document lacks \['middle', 'speed', 'velocity', 'x_range'\]"),
+    ({"labels": []}, r"labels is \[\]"), ({"labels": [1, 1]}, r"labels is \[1, 1\]"),
+    ({"labels": [[1]]}, "labels is"), ({"labels": [math.nan]}, "labels is"),
+    ({"labels": ["\ud800"]}, "labels is"), ({"labels": "ab"}, "labels is 'ab'"),
     ({"largest_share": 0}, "largest_share is 0; accepted are numbers above 0 up to 1"),
     ({"largest_share": 1.1}, "largest_share is 1.1"), ({"on_invalid": "skip"}, "on_invalid is"),
     ({"adjacency": "none"}, "adjacency is 'none'"), ({"group": 2**63}, "group is 9223"),
@@ -311,6 +347,9 @@ def test_a_document_without_a_field_is_refused_and_so_is_what_is_no_json():
     content = release("gaussian").to_dict()
     for name in set(content) - {"schema", "version"}:
         part = {key: value for key, value in content.items() if key != name}
+        if name in ("log_mean", "mu", "rho", "group"):  # which not every release has
+            assert getattr(Release.from_dict(part), name) is None
+            continue
         with pytest.raises(ValueError, match=rf"^document lacks \['{name}'\]"):
             Release.from_dict(part)
     for text in "{", None, "\ud800", "[" * 100_000, '{"epsilon": ' * 900:
@@ -324,3 +363,97 @@ def test_a_document_without_a_field_is_refused_and_so_is_what_is_no_json():
             Release.from_dict(content | change)
     with pytest.raises(ValueError, match=r"^document is \[\]; accepted is a dict"):
         Release.from_json("[]")
+
+
+BALL = release("gaussian").to_dict()["ball"]
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"radius": 0}, "radius is 0; accepted are numbers from 1e-280"), ({"space": 3}, "space is 3"),
+    ({"private": 1}, "private is 1; accepted are True and False"), ({"center": None}, "center is"),
+    ({"center": [[1.0]]}, r"mean has shape \(3, 3\); accepted is \(1, 1\), that of the centre"),
+    ({"domain": 1.0}, r"(public_)?ball has \['domain'\]; accepted are no other fields"),
+])
+def test_a_ball_that_is_none_is_refused_by_the_name_of_its_field(change, message):
+    content = release("gaussian").to_dict() | {"ball": BALL | change}
+    with pytest.raises(ValueError, match=f"^{message}"):
+        Release.from_dict(content)
+    for name in BALL:
+        part = {key: value for key, value in BALL.items() if key != name}
+        for field in "ball", "public_ball":
+            with pytest.raises(ValueError, match=rf"^{field} lacks \['{name}'\]"):
+                Release.from_dict(content | {"ball": BALL} | {field: part})
+
+
+BARE = {name: value for name, value in release("gaussian").to_dict().items()
+        if name not in ("mean", "step", "log_mean", "statistic", "largest_share")}
+POINT = np.eye(3).tolist()
+CLASSES = {"means": [POINT] * 2, "steps": [[0.0] * 6] * 2, "labels": ["a", "b"],
+           "counts": [9.5, -0.5]}
+CURVE = {"point": POINT, "velocity": [0.0] * 6, "middle": 0.5, "x_range": [0.0, 1.0], "speed": 1.0}
+
+
+@pytest.mark.parametrize("released", [
+    CLASSES, CURVE, {"spread": 0.0}, {"count": 3}, {"count": 0, "group": 4},
+    CLASSES | {"labels": [0, 2.5], "shares": {"ball": 0.1, "means": 0.9}},
+    {"spread": 0.3, "regions": {"0.95": 0.2}, "bias": 0.0, "shares": {"mean": 0.9, "spread": 0.1},
+     "noises": {"spread": {"sigma": 0.1}}, "ball": BALL | {"private": True}, "public_ball": BALL},
+])
+def test_other_releases_come_back_as_they_were(released):
+    one = Release.from_dict(BARE | released)
+    assert one.to_dict() == BARE | released and one.mean is None
+    assert Release.from_json(one.to_json()) == pickle.loads(pickle.dumps(one)) == one
+    assert one != release("gaussian")
+
+
+@pytest.mark.parametrize("released, message", [
+    ({}, r"document has no release; accepted is one with some of \['mean', 'means', 'point', "),
+    ({"regions": {"0.95": 0.2}}, "document has no release"),
+    (CLASSES | {"means": [POINT] * 3}, r"means has shape \(3, 3, 3\); accepted is \(2, 3, 3\)"),
+    (CLASSES | {"counts": [1.0]}, r"counts has shape \(1,\); accepted is \(2,\), one for each"),
+    (CURVE | {"point": [[1.0]]}, r"point has shape \(1, 1\); accepted is \(3, 3\), that of the"),
+    (CURVE | {"velocity": [[0.0]]}, r"velocity has shape \(1, 1\); accepted is \(dim,\)"),
+    (CURVE | {"x_range": [0.0]}, r"x_range has shape \(1,\); accepted is \(2,\), two ends"),
+])
+def test_other_releases_that_do_not_fit_themselves_are_refused(released, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        Release.from_dict(BARE | released)
+
+
+FIRST = {name: (pathlib.Path(__file__).parent / f"data/release_v1_{name}.json").read_text()
+         for name in ("matrices", "shapes")}
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_a_document_of_version_1_is_read_to_the_same_bits(name):
+    text, one = json.loads(FIRST[name]), Release.from_json(FIRST[name])
+    now = one.to_dict()
+    ball = {field: text.pop(field) for field in ("radius", "center", "space")} | {"private": False}
+    assert now.pop("estimator") == "PrivateFrechetMean" and now.pop("ball") == ball
+    assert now | {"version": 1} == {key: each for key, each in text.items() if each is not None}
+    assert Release.from_json(one.to_json()) == one
+    assert not one.mean.flags.writeable and one.mean.dtype.kind == {"matrices": "f", "shapes": "c"}[
+        name]
+
+
+def test_what_somebody_hangs_on_a_release_does_not_leave_with_it():
+    one = release("gaussian")
+    for each in one, one.ball, pickle.loads(pickle.dumps(one)):
+        vars(each)["norm"] = SECRET
+        assert str(SECRET)[2:] not in one.to_json() + repr(each)
+
+
+def test_a_document_of_version_1_has_its_own_fields_and_no_others():
+    content = json.loads(FIRST["matrices"])
+    for name in set(content) - {"schema", "version"}:
+        part = {key: value for key, value in content.items() if key != name}
+        with pytest.raises(ValueError, match=rf"^document lacks \['{name}'\]"):
+            Release.from_dict(part)
+    for change in {"spread": 1.0}, {"estimator": "PrivateClassMeans"}:
+        with pytest.raises(ValueError, match="^document has .*; accepted are no other fields"):
+            Release.from_dict(content | change)
+    for change, message in [({"radius": 0}, "radius is 0"), ({"mean": None}, "mean is None"),
+                            ({"center": [[1.0]]}, "mean has shape"), ({"mu": "1"}, "mu is '1'")]:
+        with pytest.raises(ValueError, match=f"^{message}"):
+            Release.from_dict(content | change)
+    assert content == json.loads(FIRST["matrices"])  # which reading has left as it was

@@ -31,13 +31,15 @@ from spdlib import (
 )
 from spdlib.accounting import BudgetAccountant, compose
 from spdlib.calibration import gaussian_delta, gaussian_epsilon, gdp_mu, pure_delta
-from spdlib.queries import ClassSums
-from spdlib.mechanisms import DiscreteGaussian
-from spdlib.queries import FrechetMean, RunningMean
-from spdlib.mechanisms import L2Mechanism, RiemannianLaplace
-from spdlib.mechanisms import NoisyDescent
 from spdlib.estimators import private_clipped_count
-from spdlib.mechanisms import DiscreteLaplace
+from spdlib.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    L2Mechanism,
+    NoisyDescent,
+    RiemannianLaplace,
+)
+from spdlib.queries import ClassSums, FrechetMean, RunningMean
 
 X = random_spd(100, 2, 1.0, rng=0)
 POLE = [0.0, 0.0, 1.0]
@@ -680,7 +682,7 @@ def test_a_budget_that_is_none_is_refused(epsilon, delta, message):
 
 def test_what_is_no_mechanism_no_account_and_no_label_is_refused():
     account = BudgetAccountant(1.0, 1e-6)
-    with pytest.raises(ValueError, match="^mechanism is None; accepted are those of spdlib"):
+    with pytest.raises(ValueError, match="^mechanism is None; accepted are mechanisms"):
         spend(account, None)
     with pytest.raises(ValueError, match="^d is 0; accepted are integers ≥ 1"):
         spend(account, gaussian(0.5), 0)
