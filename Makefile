@@ -17,8 +17,10 @@ test: lint book  ## the same, then all tests: unit, property, peer, guard, rerun
 quick: lint  ## in under a minute: lint, and the tests that take less than a second each
 	$(RUN) -m pytest --disable-plugin-autoload -p xdist.plugin -n auto --dist loadfile --assert=plain -l -m "not slow" tests
 
-lint: $(READY)  ## style of the modules, the tests and the benchmarks
+lint: $(READY)  ## style of the code, and its types
 	$(RUN) -m ruff check .
+	$(RUN) -m yapf --diff -q -r -p spdlib claimbook tests benchmarks book/_ext
+	$(RUN) -m pyrefly check
 
 accept: $(READY)  ## run chapters and record their outputs: make accept [CH=06]
 	$(RUN) -m claimbook accept $(CH)
@@ -26,6 +28,10 @@ accept: $(READY)  ## run chapters and record their outputs: make accept [CH=06]
 breaks: $(READY)  ## record which claims catch which deliberate faults of spdlib
 	$(RUN) -m claimbook check
 	$(RUN) -m claimbook net
+
+pins: $(READY)  ## compile requirements.txt anew from the extras, at the versions that it has where they still fit
+	$(RUN) -m pip install -q uv
+	$(RUN) -m uv pip compile -q pyproject.toml --extra book --extra tests --python-version 3.11 --no-annotate --no-header -o requirements.txt
 
 bench: $(READY)  ## speed beside that of peers, as ratios
 	$(PYTHON) -m venv .venv/peers
@@ -42,4 +48,4 @@ $(READY): requirements.txt pyproject.toml
 	$(RUN) -m pip install -q --no-deps --no-build-isolation -e .
 	touch $(READY)
 
-.PHONY: help book test quick lint accept breaks bench clean
+.PHONY: help book test quick lint accept breaks pins bench clean

@@ -20,12 +20,14 @@ import mpmath
 import numpy as np
 import pytest
 
+from mechanism_table import MEANS as TABLE
+from tables import BALLS, in_ball
+
 from spdlib import (
-    KendallPlanar,
+    Ball,
     PrivateClassMeans,
     PrivateFrechetMean,
     PrivateGeodesicRegression,
-    Sphere,
     TangentGaussian,
     random_spd,
 )
@@ -38,11 +40,15 @@ from spdlib.mechanisms import (
     L2Mechanism,
     NoisyDescent,
     RiemannianLaplace,
+    TruncatedCurveLoss,
+    TruncatedLoss,
 )
 from spdlib.queries import ClassSums, FrechetMean, RunningMean
 
 X = random_spd(100, 2, 1.0, rng=0)
-POLE = [0.0, 0.0, 1.0]
+BALL, SPHERE = Ball(2.0, np.eye(2)), BALLS["sphere 2"].of_radius(0.3)
+POINTS = in_ball(SPHERE, 40, np.random.default_rng(0))
+CLIPPED = NoisyDescent.with_options(clip=0.2)
 
 
 def gaussian(epsilon, delta=1e-6):
@@ -88,8 +94,7 @@ def test_a_pure_promise_costs_at_most_what_randomized_response_costs():
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2, 0.55, 0.79])
 def test_two_pure_promises_compose_as_two_randomized_responses(epsilon):
-    domain = Sphere(2).exp(np.array(POLE), np.zeros(2)), 0.5
-    two = [RiemannianLaplace(0.1, e, Sphere(2), domain) for e in (0.3, 0.5)]
+    two = [RiemannianLaplace(0.1, e, SPHERE.space, SPHERE.of_radius(0.5)) for e in (0.3, 0.5)]
     exact, found = two_responses(0.3, 0.5, epsilon), compose(two, 2).delta(epsilon)
     assert exact <= found <= exact + 1e-3
 
@@ -133,7 +138,7 @@ def test_a_release_at_what_remains_is_accepted_and_one_a_hundredth_above_is_not(
 
     def one(epsilon):
         if delta == 0:
-            return RiemannianLaplace(1.0, epsilon, Sphere(2), (POLE, 0.5))  # known by ε alone
+            return RiemannianLaplace(1.0, epsilon, SPHERE.space, SPHERE)  # known by ε alone
         return gaussian(epsilon, delta or 1e-6)
 
     total = account.total()
@@ -240,26 +245,26 @@ def test_the_losses_of_many_groups_are_listed_in_time_that_grows_with_the_releas
 def test_what_would_exceed_the_budget_is_refused_before_a_record_is_looked_at():
     account = BudgetAccountant(1.0, 1e-6)
     bad = np.full((100, 2, 2), np.nan)
-    private = PrivateFrechetMean(1.1, 1e-6, 2.0)
+    private = PrivateFrechetMean(1.1, 1e-6, BALL)
     with pytest.raises(ValueError, match="^mechanism is"):
         private.fit(bad, accountant=account)
     assert not hasattr(private, "mean_")
     assert account.total() == 0
 
 
-@pytest.mark.parametrize("name, delta, space, options", [
-    ("gaussian", 1e-6, None, {}), ("classical gaussian", 1e-6, None, {}),
-    pytest.param("l2", 1e-6, None, {}, marks=pytest.mark.slow),
-    pytest.param("laplace", 0, None, {}, marks=pytest.mark.slow),
-    ("laplace", 0, Sphere(2), {}), ("k-norm gradient", 0, Sphere(2), {}),
-    ("truncated loss", 0, Sphere(2), {"clip": 0.3}),
-    ("gaussian", 1e-6, KendallPlanar(3), {"statistic": "tangent"}),
+@pytest.mark.parametrize("name, ball, statistic", [
+    ("gaussian", BALL, "frechet"), ("classical gaussian", BALL, "frechet"),
+    pytest.param("l2", BALL, "frechet", marks=pytest.mark.slow),
+    pytest.param("laplace", BALL, "frechet", marks=pytest.mark.slow),
+    ("laplace", SPHERE, "frechet"), ("k-norm gradient", SPHERE, "frechet"),
+    ("truncated loss", SPHERE, "frechet"), ("gaussian", BALLS["triangles"], "tangent"),
 ])
-def test_a_bad_record_costs_nothing_and_leaves_the_generator_as_it_was(name, delta, space, options):
-    good = X if space is None else random_points(space)
-    bad, center = np.array(good), None if space is None else good[0]
+def test_a_bad_record_costs_nothing_and_leaves_the_generator_as_it_was(name, ball, statistic):
+    good, row = in_ball(ball, 40, np.random.default_rng(0)), TABLE[name]
+    bad = np.array(good)
     bad[1] = np.nan
-    private = PrivateFrechetMean(0.9, delta, 0.3, center, name, space=space, **options)
+    private = PrivateFrechetMean(0.9, row.delta(1e-6), ball, row.choice(ball.radius),
+                                 statistic=statistic)
     account, rng = BudgetAccountant(1.0, 1e-6), np.random.default_rng(0)
     before = rng.bit_generator.state
     with pytest.raises(ValueError):
@@ -270,15 +275,6 @@ def test_a_bad_record_costs_nothing_and_leaves_the_generator_as_it_was(name, del
     assert 0.5 < account.total() <= 0.9 * (1 + 1e-3)
     with pytest.raises(ValueError, match="^mechanism is"):
         private.fit(good, rng=rng, accountant=account)
-
-
-def random_points(space):
-    rng = np.random.default_rng(0)
-    if isinstance(space, KendallPlanar):
-        z = np.array([1, 1j, -1]) + 0.05 * rng.standard_normal((40, 3))
-        return space.points(z)
-    Z = POLE + 0.05 * rng.standard_normal((40, 3))
-    return Z / np.linalg.norm(Z, axis=-1, keepdims=True)
 
 
 ENDS = [ValueError, KeyboardInterrupt, MemoryError, RuntimeError, SystemExit]
@@ -306,20 +302,20 @@ def test_of_two_equal_releases_a_refund_gives_back_one():
     assert "1 release," in repr(account)
 
 
-MEAN = PrivateFrechetMean(0.9, 1e-6, 2.0)
-EXACT_MEAN = PrivateFrechetMean(0.9, 1e-6, 2.0, mechanism="discrete gaussian")
-CLASSES = PrivateClassMeans(0.9, 1e-6, 2.0, [0, 1])
-CURVE = PrivateGeodesicRegression(0.9, 1e-6, 0.5, 1.0, POLE, clip=0.2, space=Sphere(2))
+MEAN = PrivateFrechetMean(0.9, 1e-6, BALL)
+EXACT_MEAN = PrivateFrechetMean(0.9, 1e-6, BALL, mechanism="discrete gaussian")
+CLASSES = PrivateClassMeans(0.9, 1e-6, BALL, [0, 1])
+CURVE = PrivateGeodesicRegression(0.9, 1e-6, SPHERE, 1.0, mechanism=CLIPPED)
 FITS = {
     "mean": lambda account: MEAN.fit(X, accountant=account),
     "exact mean": lambda account: EXACT_MEAN.fit(X, accountant=account),
     "class means": lambda account: CLASSES.fit(X, np.arange(len(X)) % 2, accountant=account),
-    "curve": lambda account: CURVE.fit(np.linspace(0, 1, 40), random_points(Sphere(2)),
+    "curve": lambda account: CURVE.fit(np.linspace(0, 1, 40), POINTS,
                                        accountant=account),
-    "count": lambda account: private_clipped_count(X, None, 2.0, 0.9, accountant=account),
+    "count": lambda account: private_clipped_count(X, BALL, 0.9, accountant=account),
 }
 # where each looks at the records, and where it draws
-LOOKS = {"count": (FrechetMean, "_bare_steps"), "curve": (NoisyDescent, "_check"),
+LOOKS = {"count": (FrechetMean, "bare_steps"), "curve": (NoisyDescent, "_check"),
          "class means": (ClassSums, "total")}
 DRAWS = {"count": (DiscreteLaplace, "draw"), "curve": (NoisyDescent, "_descend")}
 
@@ -349,7 +345,7 @@ def test_before_a_draw_nothing_is_spent_and_after_it_nothing_is_refunded(name, e
 
 @pytest.mark.parametrize("error", ENDS)
 def test_a_sum_of_batches_is_kept_until_a_draw_begins_and_then_forgotten(error, monkeypatch):
-    private = PrivateFrechetMean(0.6, 1e-6, 2.0, n=100).partial_fit(X)
+    private = PrivateFrechetMean(0.6, 1e-6, BALL, n=100).partial_fit(X)
     account = BudgetAccountant(1.0, 1e-6)
 
     def end(*_):
@@ -380,7 +376,7 @@ def test_a_refund_gives_back_its_own_release_and_no_other():
 
 
 def test_batches_are_paid_for_when_they_are_released_and_stay_where_the_budget_refuses():
-    private = PrivateFrechetMean(0.6, 1e-6, 2.0, n=100)
+    private = PrivateFrechetMean(0.6, 1e-6, BALL, n=100)
     private.partial_fit(X[:50]).partial_fit(X[50:])
     poor, account = BudgetAccountant(0.1, 1e-6), BudgetAccountant(1.0, 1e-6)
     with pytest.raises(ValueError, match="^mechanism is"):
@@ -390,23 +386,23 @@ def test_batches_are_paid_for_when_they_are_released_and_stay_where_the_budget_r
 
 
 def test_a_chain_is_refused_since_no_promise_is_proved_of_it():
-    private = PrivateFrechetMean(0.5, 0, 0.3, POLE, "truncated loss", space=Sphere(2), clip=0.3,
-                                 approximate=True)
+    chain = TruncatedLoss.with_options(clip=0.3, approximate=True)
+    private = PrivateFrechetMean(0.5, 0, SPHERE, chain)
     account = BudgetAccountant(1.0, 1e-6)
     with pytest.raises(ValueError, match="^approximate is True; accepted is False"):
-        private.fit(random_points(Sphere(2)), accountant=account)
+        private.fit(POINTS, accountant=account)
     assert account.total() == 0
 
 
 def test_a_regression_is_paid_for_like_a_mean():
     account, x = BudgetAccountant(1.0, 1e-6), np.linspace(0, 1, 40)
-    Y = random_points(Sphere(2))
-    private = PrivateGeodesicRegression(0.5, 1e-6, 0.5, 1.0, POLE, clip=0.2, space=Sphere(2))
-    private.fit(x, Y, accountant=account)
+    private = PrivateGeodesicRegression(0.5, 1e-6, SPHERE, 1.0, mechanism=CLIPPED)
+    private.fit(x, POINTS, accountant=account)
     assert account.total() == pytest.approx(0.5)
-    exact = PrivateGeodesicRegression(0.6, 0, 0.5, 1.0, POLE, clip=0.2, space=Sphere(2))
+    exact = PrivateGeodesicRegression(0.6, 0, SPHERE, 1.0,
+                                      mechanism=TruncatedCurveLoss.with_options(clip=0.2))
     with pytest.raises(ValueError, match="^mechanism is TruncatedCurveLoss"):
-        exact.fit(x, Y, accountant=account)
+        exact.fit(x, POINTS, accountant=account)
 
 
 def test_groups_lose_in_parallel_and_what_is_about_all_counts_for_each():
@@ -427,11 +423,11 @@ def test_groups_lose_in_parallel_and_what_is_about_all_counts_for_each():
 
 
 def test_a_mean_its_batches_and_a_regression_are_about_their_group_alone():
-    account, mean = BudgetAccountant(1.0, 1e-6), PrivateFrechetMean(0.5, 1e-6, 2.0, n=100)
-    curve = PrivateGeodesicRegression(0.5, 1e-6, 0.5, 1.0, POLE, clip=0.2, space=Sphere(2))
+    account, mean = BudgetAccountant(1.0, 1e-6), PrivateFrechetMean(0.5, 1e-6, BALL, n=100)
+    curve = PrivateGeodesicRegression(0.5, 1e-6, SPHERE, 1.0, mechanism=CLIPPED)
     mean.fit(X, accountant=account, group="a")
     mean.partial_fit(X).release(accountant=account, group="b")
-    curve.fit(np.linspace(0, 1, 40), random_points(Sphere(2)), accountant=account, group="c")
+    curve.fit(np.linspace(0, 1, 40), POINTS, accountant=account, group="c")
     assert [entry.group for entry in account._spent] == ["a", "b", "c"]
     assert account.total() == pytest.approx(0.5)
 
@@ -460,7 +456,7 @@ def test_a_label_of_another_class_is_the_group_of_its_value():
         for again in label, value:
             with pytest.raises(ValueError, match=f"^group {value!r}: mechanism is"):
                 spend(account, gaussian(0.1), group=again)
-    private = PrivateFrechetMean(0.5, 1e-6, 2.0).fit(X, group=Ward.WEST)
+    private = PrivateFrechetMean(0.5, 1e-6, BALL).fit(X, group=Ward.WEST)
     assert private.release_.group == "west"
     with pytest.raises(ValueError, match="^group is"):
         spend(account, gaussian(0.5), group=Loud("\ud800"))
@@ -664,7 +660,7 @@ def test_an_account_shows_its_budget_what_is_spent_and_how_often():
 
 def test_no_estimator_holds_the_account():
     account = BudgetAccountant(1.0, 1e-6)
-    private = PrivateFrechetMean(0.5, 1e-6, 2.0).fit(X, accountant=account)
+    private = PrivateFrechetMean(0.5, 1e-6, BALL).fit(X, accountant=account)
     assert not any(value is account for value in vars(private).values())
     pickle.dumps(private)
 
@@ -692,13 +688,13 @@ def test_what_is_no_mechanism_no_account_and_no_label_is_refused():
         with pytest.raises(ValueError, match="^group is .*; accepted are a str that"):
             spend(account, gaussian(0.5), group=label)
         with pytest.raises(ValueError, match="^group is"):  # before anything is drawn
-            PrivateFrechetMean(0.5, 1e-6, 2.0).fit(X, group=label)
+            PrivateFrechetMean(0.5, 1e-6, BALL).fit(X, group=label)
         with pytest.raises(ValueError, match="^group is"):
-            PrivateClassMeans(0.5, 1e-6, 2.0, [0]).fit(X, [0] * len(X), group=label)
+            PrivateClassMeans(0.5, 1e-6, BALL, [0]).fit(X, [0] * len(X), group=label)
         with pytest.raises(ValueError, match="^group is"):
-            private_clipped_count(X, None, 2.0, 0.5, group=label)
+            private_clipped_count(X, BALL, 0.5, group=label)
     with pytest.raises(ValueError, match="^accountant is 1.0; accepted are a BudgetAccountant"):
-        PrivateFrechetMean(0.5, 1e-6, 2.0).fit(X, accountant=1.0)
+        PrivateFrechetMean(0.5, 1e-6, BALL).fit(X, accountant=1.0)
     assert account.total() == 0
 
 
