@@ -19,8 +19,7 @@ import joblib
 import mpmath
 import numpy as np
 import pytest
-
-from mechanism_table import MEANS as TABLE
+from mechanism_table import MEANS
 from tables import BALLS, in_ball
 
 from spdlib import (
@@ -260,7 +259,7 @@ def test_what_would_exceed_the_budget_is_refused_before_a_record_is_looked_at():
     ("truncated loss", SPHERE, "frechet"), ("gaussian", BALLS["triangles"], "tangent"),
 ])
 def test_a_bad_record_costs_nothing_and_leaves_the_generator_as_it_was(name, ball, statistic):
-    good, row = in_ball(ball, 40, np.random.default_rng(0)), TABLE[name]
+    good, row = in_ball(ball, 40, np.random.default_rng(0)), MEANS[name]
     bad = np.array(good)
     bad[1] = np.nan
     private = PrivateFrechetMean(0.9, row.delta(1e-6), ball, row.choice(ball.radius),
@@ -310,8 +309,7 @@ FITS = {
     "mean": lambda account: MEAN.fit(X, accountant=account),
     "exact mean": lambda account: EXACT_MEAN.fit(X, accountant=account),
     "class means": lambda account: CLASSES.fit(X, np.arange(len(X)) % 2, accountant=account),
-    "curve": lambda account: CURVE.fit(np.linspace(0, 1, 40), POINTS,
-                                       accountant=account),
+    "curve": lambda account: CURVE.fit(np.linspace(0, 1, 40), POINTS, accountant=account),
     "count": lambda account: private_clipped_count(X, BALL, 0.9, accountant=account),
 }
 # where each looks at the records, and where it draws

@@ -13,9 +13,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tables import BALLS, POLE, in_ball
 
 from spdlib import (
-    KendallPlanar,
+    Ball,
     PrivateClassMeans,
     PrivateFrechetMean,
     PrivateGeodesicRegression,
@@ -40,22 +41,21 @@ from spdlib.spaces import LogEuclidean
 
 X = random_spd(60, 3, 1.0, rng=0)
 OTHER = random_spd(60, 3, 4.0, rng=1) * 50  # far away, and nearly all of it outside the ball
-DATA = {"mean", "step", "log_mean"}
-SHAPES = KendallPlanar(4).points(
-    np.random.default_rng(0).standard_normal((2, 30, 4, 2)).view(complex)[..., 0])
-POINTS = np.random.default_rng(0).standard_normal((2, 30, 3)) + [0, 0, 4]
-POINTS /= np.linalg.norm(POINTS, axis=-1, keepdims=True)
+BALL = Ball(1.0, np.eye(3))
+SPHERE, SHAPES = Ball(0.3, POLE, Sphere(2)), BALLS["quadrilaterals"]
+RNG = np.random.default_rng(0)
+POINTS = [in_ball(SPHERE.of_radius(1.0), 30, RNG) for _ in range(2)]
 SETTINGS = {
-    "gaussian": ((X, OTHER), dict(epsilon=1, delta=1e-6, radius=1.0)),
-    "l2": ((X, OTHER), dict(epsilon=0.1, delta=1e-9, radius=1.0, mechanism="l2",
+    "gaussian": ((X, OTHER), dict(epsilon=1, delta=1e-6, ball=BALL)),
+    "l2": ((X, OTHER), dict(epsilon=0.1, delta=1e-9, ball=BALL, mechanism="l2",
                             on_invalid="center")),
-    "laplace": ((X, OTHER), dict(epsilon=0.7, delta=0, radius=1.0, mechanism="laplace")),
-    "a sphere": (POINTS, dict(epsilon=1.0, delta=0, radius=0.3, center=[0, 0, 1],
-                              space=Sphere(2), mechanism="k-norm gradient")),
-    "a ball": (POINTS, dict(epsilon=1.0, delta=0, radius=0.3, center=[0, 0, 1], domain=0.4,
-                            space=Sphere(2), mechanism="laplace")),
-    "shapes": (SHAPES, dict(epsilon=1.0, delta=1e-6, radius=0.3, center=SHAPES[0, 0],
-                            space=KendallPlanar(4), statistic="tangent")),
+    "laplace": ((X, OTHER), dict(epsilon=0.7, delta=0, ball=BALL, mechanism="laplace")),
+    "a sphere": (POINTS, dict(epsilon=1.0, delta=0, ball=SPHERE, mechanism="k-norm gradient")),
+    "a ball": (POINTS, dict(
+        epsilon=1.0, delta=0, ball=SPHERE,
+        mechanism=RiemannianLaplace.with_options(domain=SPHERE.of_radius(0.4)))),
+    "shapes": ([in_ball(SHAPES.of_radius(1.0), 30, RNG) for _ in range(2)],
+               dict(epsilon=1.0, delta=1e-6, ball=SHAPES, statistic="tangent")),
 }
 every_setting = pytest.mark.parametrize("name", SETTINGS)
 
@@ -95,7 +95,7 @@ def test_two_data_sets_with_the_same_noise_differ_in_the_release_only(name):
 
 
 def test_the_fields_say_what_was_promised_and_by_what():
-    private = PrivateFrechetMean(1, 1e-6, 1.0, shrink=True).fit(X, group=4)
+    private = PrivateFrechetMean(1, 1e-6, BALL, shrink=True).fit(X, group=4)
     one, ball = private.release_, private.release_.ball
     assert one.estimator == "PrivateFrechetMean"
     assert (one.epsilon, one.delta, one.n, one.ball.radius, one.group) == (1.0, 1e-6, 60, 1.0, 4)
@@ -118,9 +118,12 @@ def test_the_fields_say_what_was_promised_and_by_what():
 @every_setting
 def test_the_document_says_what_the_estimator_was_told(name):
     one, told = release(name), PrivateFrechetMean(**SETTINGS[name][1]).get_params()
-    for field in "statistic", "mechanism", "on_invalid", "epsilon", "delta", "shrink":
+    for field in "statistic", "on_invalid", "epsilon", "delta", "shrink":
         assert getattr(one, field) == told[field]
-    assert one.ball.radius == told["radius"]
+    assert one.mechanism == ("laplace" if name == "a ball" else told["mechanism"])
+    told = told["ball"].tangent() if name == "shapes" else told["ball"]
+    assert (one.ball.radius, one.ball.space) == (told.radius, repr(told.space))
+    assert one.ball.center.tobytes() == told.center.tobytes()
     assert one.seeded is True
 
 
@@ -128,13 +131,13 @@ MADE = {  # a mechanism of each kind, and what is public of it
     "gaussian": (lambda: TangentGaussian(0.1, 1.0, 1e-6), ["sensitivity", "sigma", "mu"]),
     "l2": (lambda: L2Mechanism(0.1, 1.0, 1e-6, 6), ["sensitivity", "scale", "d"]),
     "laplace": (lambda: RiemannianLaplace(0.1, 1.0), ["sensitivity", "scale"]),
-    "laplace in a ball": (lambda: RiemannianLaplace(0.1, 1.0, Sphere(2), ([0, 0, 1], 0.5)),
+    "laplace in a ball": (lambda: RiemannianLaplace(0.1, 1.0, Sphere(2), SPHERE),
                           ["sensitivity", "scale", "domain"]),
     "integers": (lambda: DiscreteGaussian(1.0, 60, 1.0, 1e-6),
                  ["radius", "n", "divisor", "grid", "scale", "mu", "rho", "sensitivity", "sigma"]),
-    "k-norm gradient": (lambda: KNormGradient(0.1, 1.0, 1.0, 0.5),
+    "k-norm gradient": (lambda: KNormGradient(0.1, 1.0, SPHERE, 0.5),
                         ["sensitivity", "scale", "domain", "clip"]),
-    "truncated loss": (lambda: TruncatedLoss(1.0, 1.0, 0.5), ["scale", "domain", "clip"]),
+    "truncated loss": (lambda: TruncatedLoss(1.0, SPHERE, 0.5), ["scale", "domain", "clip"]),
     "truncated loss of curves": (lambda: TruncatedCurveLoss(1.0, 0.5), ["scale", "clip"]),
     "k-norm gradient of curves": (lambda: CurveKNormGradient(0.1, 1.0, 0.5),
                                   ["sensitivity", "scale", "clip"]),
@@ -171,7 +174,7 @@ def test_nothing_is_shown_of_a_mechanism_but_what_its_class_lists(name, heir):
         if planted not in public:
             setattr(mechanism, planted, SECRET)
     mechanism.records, mechanism.public = np.full(3, SECRET), ("norm", "records")
-    query, private = FrechetMean(X, None, 1.0), PrivateFrechetMean(1.0, 1e-6, 1.0).fit(X, rng=7)
+    query, private = FrechetMean(X, BALL), PrivateFrechetMean(1.0, 1e-6, BALL).fit(X, rng=7)
     one = document(private, query, mechanism, group=None, seeded=False, mean=private.mean_,
                    step=np.zeros(6), statistic="frechet", largest_share=1 / 60, shrink=False)
     assert list(one.noise) == public
@@ -181,20 +184,21 @@ def test_nothing_is_shown_of_a_mechanism_but_what_its_class_lists(name, heir):
              message(lambda: poor.spending(mechanism, 6).__enter__()),
              message(lambda: compose([mechanism], 0))]
     if hasattr(mechanism, "answer"):
-        texts.append(message(lambda: mechanism.answer(FrechetMean(X[:1], None, 0.9), "seed")))
-        texts.append(message(lambda: mechanism.prepared(FrechetMean(X[:1], None, 1.9, Sphere(2)))))
+        small, wide = BALL.of_radius(0.9), SPHERE.of_radius(1.9)
+        texts.append(message(lambda: mechanism.answer(FrechetMean(X[:1], small), "seed")))
+        texts.append(message(lambda: mechanism.prepared(FrechetMean(X[:1], wide))))
     assert not any(str(SECRET)[2:] in text for text in texts)
 
 
 def test_an_estimator_shows_and_keeps_nothing_of_the_data_but_the_release():
     x, Y = np.linspace(0, 1, 30), POINTS[0]
-    batches = PrivateFrechetMean(1.0, 1e-6, 1.0, n=60).partial_fit(X[:7]).partial_fit(X[7:])
+    batches = PrivateFrechetMean(1.0, 1e-6, BALL, n=60).partial_fit(X[:7]).partial_fit(X[7:])
     fitted = [
-        (PrivateFrechetMean(1.0, 1e-6, 1.0).fit(X), X),
+        (PrivateFrechetMean(1.0, 1e-6, BALL).fit(X), X),
         (batches.release(), X),
-        (PrivateFrechetMean(1.0, 0, 0.3, [0, 0, 1], "k-norm gradient", space=Sphere(2)).fit(Y), Y),
-        (PrivateClassMeans(1.0, 1e-6, 1.0, [0, 1]).fit(X, np.arange(60) % 2), X),
-        (PrivateGeodesicRegression(1.0, 1e-6, 0.5, 1.0, [0, 0, 1], space=Sphere(2)).fit(x, Y), Y),
+        (PrivateFrechetMean(1.0, 0, SPHERE, "k-norm gradient").fit(Y), Y),
+        (PrivateClassMeans(1.0, 1e-6, BALL, [0, 1]).fit(X, np.arange(60) % 2), X),
+        (PrivateGeodesicRegression(1.0, 1e-6, SPHERE, 1.0).fit(x, Y), Y),
     ]
     for private, records in fitted:
         assert {name for name in vars(private) if not name.endswith("_")} == set(
@@ -206,20 +210,20 @@ def test_an_estimator_shows_and_keeps_nothing_of_the_data_but_the_release():
 
 
 def test_a_sum_that_is_not_released_leaves_the_estimator_in_no_way():
-    private = PrivateFrechetMean(1.0, 1e-6, 1.0, n=90).partial_fit(X)
-    assert repr(private) == "PrivateFrechetMean(epsilon=1.0, delta=1e-06, radius=1.0, n=90)"
+    private = PrivateFrechetMean(1.0, 1e-6, BALL, n=90).partial_fit(X)
+    assert repr(private) == f"PrivateFrechetMean(epsilon=1.0, delta=1e-06, ball={BALL!r}, n=90)"
     for leave in copy.copy, copy.deepcopy, pickle.dumps:
         assert "not private" in message(lambda leave=leave: leave(private))
 
 
 def test_the_share_of_the_heaviest_record_is_named():
     weights = np.linspace(1, 3, 60)
-    one = PrivateFrechetMean(1.0, 1e-6, 1.0).fit(X, sample_weight=weights).release_
+    one = PrivateFrechetMean(1.0, 1e-6, BALL).fit(X, sample_weight=weights).release_
     assert one.largest_share == pytest.approx(3 / weights.sum())
 
 
 def test_a_release_of_batches_has_a_document_too():
-    private = PrivateFrechetMean(1.0, 1e-6, 1.0, n=80)
+    private = PrivateFrechetMean(1.0, 1e-6, BALL, n=80)
     assert private.partial_fit(X).release(group="a").release_.n == 80
 
 
@@ -249,7 +253,7 @@ def test_nor_can_a_copy(again):
 
 @pytest.mark.parametrize("dtype", [int, np.float32, np.longdouble])
 def test_a_centre_of_another_type_comes_back_as_the_same_document(dtype):
-    private = PrivateFrechetMean(1.0, 1e-6, 1.0, np.eye(3, dtype=dtype)).fit(X)
+    private = PrivateFrechetMean(1.0, 1e-6, Ball(1.0, np.eye(3, dtype=dtype))).fit(X)
     one = private.release_
     again = Release.from_json(one.to_json())
     assert again == one and again.ball.center.dtype == one.ball.center.dtype == float
@@ -265,9 +269,9 @@ def test_a_name_that_stands_twice_in_a_document_is_refused():
 def test_the_promise_says_of_which_noise_it_is_proved_and_against_whom_it_is_none():
     reals, seed = "; proved of draws in real numbers, not of the last bits of floats", \
         "; not private against anyone who knows the seed"
-    private = PrivateFrechetMean(1, 1e-6, 1.0)
+    private = PrivateFrechetMean(1, 1e-6, BALL)
     bare = private.fit(X).privacy_
-    assert bare.endswith("the centre are public" + reals)
+    assert bare.endswith("the ball of radius 1.0 are public" + reals)
     assert private.fit(X, rng=0).privacy_ == bare + seed
     private.set_params(n=60).partial_fit(X)
     assert private.release(rng=0).release_.privacy == bare + seed
@@ -278,12 +282,10 @@ def test_the_promise_says_of_which_noise_it_is_proved_and_against_whom_it_is_non
 
 @pytest.mark.slow
 def test_what_a_chain_has_drawn_gets_no_document():
-    rng = np.random.default_rng(0)
-    space = Sphere(5)
-    Z = rng.standard_normal((30, 6)) + 6 * np.eye(6)[0]
-    Z /= np.linalg.norm(Z, axis=-1, keepdims=True)
-    private = PrivateFrechetMean(5.0, 0, 0.5, np.eye(6)[0], "truncated loss", space=space,
-                                 clip=0.5, approximate=True).fit(Z, rng=0)
+    ball = Ball(0.5, np.eye(6)[0], Sphere(5))
+    chain = TruncatedLoss.with_options(clip=0.5, approximate=True)
+    private = PrivateFrechetMean(5.0, 0, ball, chain)
+    private.fit(in_ball(ball, 30, np.random.default_rng(0)), rng=0)
     assert private.privacy_.startswith("not proved") and not hasattr(private, "release_")
 
 
@@ -365,7 +367,7 @@ def test_a_document_without_a_field_is_refused_and_so_is_what_is_no_json():
         Release.from_json("[]")
 
 
-BALL = release("gaussian").to_dict()["ball"]
+PLAIN = release("gaussian").to_dict()["ball"]
 
 
 @pytest.mark.parametrize("change, message", [
@@ -375,14 +377,14 @@ BALL = release("gaussian").to_dict()["ball"]
     ({"domain": 1.0}, r"(public_)?ball has \['domain'\]; accepted are no other fields"),
 ])
 def test_a_ball_that_is_none_is_refused_by_the_name_of_its_field(change, message):
-    content = release("gaussian").to_dict() | {"ball": BALL | change}
+    content = release("gaussian").to_dict() | {"ball": PLAIN | change}
     with pytest.raises(ValueError, match=f"^{message}"):
         Release.from_dict(content)
-    for name in BALL:
-        part = {key: value for key, value in BALL.items() if key != name}
+    for name in PLAIN:
+        part = {key: value for key, value in PLAIN.items() if key != name}
         for field in "ball", "public_ball":
             with pytest.raises(ValueError, match=rf"^{field} lacks \['{name}'\]"):
-                Release.from_dict(content | {"ball": BALL} | {field: part})
+                Release.from_dict(content | {"ball": PLAIN} | {field: part})
 
 
 BARE = {name: value for name, value in release("gaussian").to_dict().items()
@@ -397,7 +399,7 @@ CURVE = {"point": POINT, "velocity": [0.0] * 6, "middle": 0.5, "x_range": [0.0, 
     CLASSES, CURVE, {"spread": 0.0}, {"count": 3}, {"count": 0, "group": 4},
     CLASSES | {"labels": [0, 2.5], "shares": {"ball": 0.1, "means": 0.9}},
     {"spread": 0.3, "regions": {"0.95": 0.2}, "bias": 0.0, "shares": {"mean": 0.9, "spread": 0.1},
-     "noises": {"spread": {"sigma": 0.1}}, "ball": BALL | {"private": True}, "public_ball": BALL},
+     "noises": {"spread": {"sigma": 0.1}}, "ball": PLAIN | {"private": True}, "public_ball": PLAIN},
 ])
 def test_other_releases_come_back_as_they_were(released):
     one = Release.from_dict(BARE | released)
