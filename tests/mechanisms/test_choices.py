@@ -14,6 +14,7 @@ import spdlib
 from spdlib import (
     Ball,
     CurveKNormGradient,
+    FrechetMean,
     KNormGradient,
     NoisyDescent,
     PrivateClassMeans,
@@ -204,7 +205,7 @@ def test_options_reach_the_mechanism_and_the_document_has_their_numbers():
 
 
 def test_a_law_on_a_ball_that_is_not_harmless_lives_on_that_ball():
-    """And may live on a wider one, that is named, or for a query of one's own on all of it."""
+    """It may live on a wider one, that is named, or on the whole space, if one makes it so."""
     ball = POLAR.of_radius(1.2)  # of a sphere: harmless up to π/3
     assert not ball.harmless and POLAR.harmless
     options = {ball: {}, ball.of_radius(2.0): {"domain": ball.of_radius(2.0)}}
@@ -213,6 +214,9 @@ def test_a_law_on_a_ball_that_is_not_harmless_lives_on_that_ball():
         mechanism = private.fit(X, rng=0).mechanism_
         assert (mechanism.domain, mechanism.rate) == (domain, "2Δ/ε")
         assert ball.space.dist(ball.center, private.mean_) <= domain.radius
+    query = FrechetMean(X, ball)
+    whole = RiemannianLaplace(query.sensitivity, 1.0, ball.space)
+    assert whole.rate == "Δ/ε" and np.linalg.norm(whole.answer(query, 0, 500), axis=1).max() > 2
     assert PrivateFrechetMean(20.0, 0, POLAR, "laplace").fit(X, rng=0).mechanism_.domain is None
 
 
