@@ -274,7 +274,8 @@ def plan(k: int, n: int, radius: float, epsilon: float, delta: float,
     laplace    0.060 0.105 0.060
     """
     query, rows = _mean(k, n, radius), []
-    for each in map(_noise, mechanisms):
+    for asked in mechanisms:
+        name, each = chosen(asked, MEANS).mechanism.name, _noise(asked)
         if epsilon >= each.mechanism.below:
             continue
         promised = 0 if each.mechanism.pure else delta
@@ -283,9 +284,9 @@ def plan(k: int, n: int, radius: float, epsilon: float, delta: float,
         if mechanism.law == "gaussian" and d >= 3:
             shrunk = (expected_error(mechanism, d, radius, shrink=True),
                       worst_error(mechanism, d, radius, shrink=True))
-        rows.append(Row(each.mechanism.name, promised, law.kwds["scale"], float(law.mean()),
-                        float(law.ppf(0.95)), expected_error(mechanism, d, radius),
-                        worst_error(mechanism, d, radius), *shrunk))
+        rows.append(Row(name, promised, law.kwds["scale"], float(law.mean()), float(law.ppf(0.95)),
+                        expected_error(mechanism, d, radius), worst_error(mechanism, d, radius),
+                        *shrunk))
     return rows
 
 

@@ -49,7 +49,6 @@ CURVES = {
     "noisy descent": Row(NoisyDescent),
 }
 DENSITIES = [name for name, row in MEANS.items() if row.kind.each]
-PURE = [name for name, row in MEANS.items() if row.kind.pure]
 NOISES = [name for name, row in MEANS.items()  # in real numbers, that is added to coordinates
           if issubclass(row.kind, Noise) and not row.kind.exact]
 

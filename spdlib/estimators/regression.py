@@ -98,7 +98,7 @@ class PrivateGeodesicRegression(Estimator):
 
     MOVED = {**dict.fromkeys(Estimator.MOVED, "domain=Ball(radius, center, space)"),
              "clip": "mechanism=TruncatedCurveLoss.with_options(clip=...)",
-             "approximate": "mechanism=CurveKNormGradient.with_options(approximate=True)"}
+             "approximate": "mechanism=CurveKNormGradient.with_options(clip=..., approximate=True)"}
 
     def __init__(self, epsilon: float, delta: float, domain: Ball | None = None,
                  speed: float | None = None, x_range=(0, 1),
