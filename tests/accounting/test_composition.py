@@ -7,6 +7,7 @@ uses, and integrals over the noise.
 import functools
 import math
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -20,10 +21,17 @@ from prv_accountant.privacy_random_variables import (
 from scipy.integrate import cumulative_trapezoid
 from scipy.special import kve
 
-from spdlib import PrivateFrechetMean
+from spdlib import Ball, PrivateFrechetMean
 from spdlib.accounting import Composition, Cost, compose, composition
 from spdlib.calibration import gaussian_delta, gaussian_epsilon, gdp_mu
-from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
+from spdlib.mechanisms import (
+    GaussianNoise,
+    L2Mechanism,
+    Mechanism,
+    Noise,
+    RiemannianLaplace,
+    TangentGaussian,
+)
 
 ERROR = 1e-3  # how far the accountant lets its epsilon be off; it returns a lower and an upper end
 RIVALS = {
@@ -325,12 +333,28 @@ def test_a_loss_beyond_the_grid_counts_as_infinite():
     ([TangentGaussian(1, 0.5, 1e-6)], 0, "d is 0; accepted are integers from 1 to 5050"),
     ([TangentGaussian(1, 0.5, 1e-6)], [3, 3], r"d is \[3, 3\]; accepted are an integer, or one"),
     (TangentGaussian(1, 0.5, 1e-6), 3, "mechanisms is TangentGaussian.*; accepted is a sequence"),
-    ([RiemannianLaplace(1, 1), PrivateFrechetMean(1.0, 1e-6, 2.0)], 3,
+    ([RiemannianLaplace(1, 1), PrivateFrechetMean(1.0, 1e-6, Ball(2.0, np.eye(2)))], 3,
      r"mechanisms\[1\] is PrivateFrechetMean.*; accepted are mechanisms, such as the mechanism_"),
 ])
 def test_a_composition_that_is_none_is_refused(mechanisms, d, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         compose(mechanisms, d)
+
+
+class Silent(GaussianNoise):
+    """Noise of which it is not said what it promises."""
+
+
+@pytest.mark.parametrize("mechanism", [
+    None, Mechanism(), Noise(), Silent(),
+    types.SimpleNamespace(law="gaussian"), types.SimpleNamespace(loss=1.0),
+    types.SimpleNamespace(law=None, loss=1.0), types.SimpleNamespace(law="pure", loss=None),
+])
+def test_what_does_not_say_its_law_and_its_loss_has_no_cost(mechanism):
+    with pytest.raises(ValueError, match="^mechanism is .*; accepted are mechanisms, such as"):
+        Cost.of(mechanism, 3)
+    with pytest.raises(ValueError, match=r"^mechanisms\[1\] is .*; accepted are mechanisms"):
+        compose([TangentGaussian(1, 0.5, 1e-6), mechanism], 3)
 
 
 @pytest.mark.slow

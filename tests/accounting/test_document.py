@@ -25,10 +25,12 @@ from spdlib import (
     random_spd,
 )
 from spdlib.accounting import BudgetAccountant, Cost, Release, compose, document
+from spdlib.calibration import gaussian_epsilon
 from spdlib.mechanisms import (
     CurveKNormGradient,
     DiscreteGaussian,
     DiscreteLaplace,
+    GaussianNoise,
     KNormGradient,
     L2Mechanism,
     NoisyDescent,
@@ -146,6 +148,38 @@ MADE = {  # a mechanism of each kind, and what is public of it
     "count": (lambda: DiscreteLaplace(1.0), ["scale"]),
 }
 SECRET = 0.7269531
+
+
+class Doubled(GaussianNoise):
+    """Normal noise of twice the scale of "gaussian"."""
+
+    name, public = "doubled", ("sensitivity", "sigma", "mu")
+
+    def __init__(self, sensitivity, epsilon, delta):
+        one = TangentGaussian(sensitivity, epsilon, delta)
+        self.sensitivity, self.sigma, self.mu = sensitivity, 2 * one.sigma, one.mu / 2
+
+    @classmethod
+    def of(cls, query, epsilon, delta):
+        return cls(query.chart_sensitivity, epsilon, delta)
+
+
+@pytest.mark.parametrize("mechanism", [Doubled, Doubled.with_options()])
+def test_a_mechanism_by_hand_is_paid_for_composed_and_written_down_like_any_other(mechanism):
+    account = BudgetAccountant(1.0, 1e-6)
+    private = PrivateFrechetMean(1.0, 1e-6, BALL, mechanism).fit(X, accountant=account)
+    one, noise = private.release_, TangentGaussian(2 / 60, 1.0, 1e-6)
+    assert one.mechanism == "doubled" and one.mu == pytest.approx(noise.mu / 2, rel=1e-9)
+    assert one.noise == {"sensitivity": private.mechanism_.sensitivity, "mu": one.mu,
+                         "sigma": pytest.approx(2 * noise.sigma, rel=1e-9)}
+    assert Release.from_json(one.to_json()) == one
+    half, two = (gaussian_epsilon(1, 1e-6, root * noise.mu / 2) for root in (1, math.sqrt(2)))
+    assert account.total() == pytest.approx(half, rel=1e-6)
+    private.fit(X, accountant=account)
+    together = compose([private.mechanism_] * 2, 6)
+    assert account.total() == pytest.approx(two, rel=1e-6)
+    assert together.mu == pytest.approx(math.sqrt(2) * one.mu, rel=1e-12)
+    assert together.epsilon(1e-6) == pytest.approx(two, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", MADE)
