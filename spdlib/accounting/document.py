@@ -226,12 +226,13 @@ def document(private: Any, query: Any, mechanism: Any, *, group: str | int | Non
     return Release(
         estimator=type(private).__name__, mechanism=mechanism.name, on_invalid=query.on_invalid,
         noise=noise, epsilon=float(private.epsilon), delta=float(private.delta), mu=mu, rho=rho,
-        privacy=private.privacy_, adjacency=ADJACENCY, n=query.n, ball=_ball(query.ball),
+        privacy=private.privacy_, adjacency=ADJACENCY, n=query.n, ball=_ball(query),
         group=group_label(group), seeded=seeded, versions=_versions(), **released)
 
 
-def _ball(ball):
+def _ball(query):
     """The query's public ball."""
+    ball = query.ball
     return ReleasedBall(radius=ball.radius, center=ball.center, space=repr(ball.space),
                         private=False)
 
