@@ -44,7 +44,6 @@ TAIL = 1e-13  # probability of losses that count as infinite, in all
 # the way, 1e-15 a time. The rounding grows with the number of releases: where the tests convolve as
 # written it is about 1e-16 a release, hence in proportion more for over a thousand of them.
 ROUNDING = 1e-12
-LAWS = "gaussian", "l2", "pure"  # of privacy losses that an account knows
 
 
 class Cost(NamedTuple):
@@ -69,7 +68,7 @@ class Cost(NamedTuple):
     def of(cls, mechanism: Any, d: int, name: str = "mechanism") -> "Cost":
         """That of a mechanism that answers in R^d. ValueError where it does not say."""
         law, loss = getattr(mechanism, "law", None), getattr(mechanism, "loss", None)
-        d = integer(d, "d", 1, 5050 if law == "l2" else math.inf)
+        d = integer(d, "d", 1)
         if law is None or loss is None:
             raise ValueError(f"{name} is {mechanism!r}; accepted are mechanisms, such as the "
                              "mechanism_ of an estimator")
@@ -79,7 +78,8 @@ class Cost(NamedTuple):
     def checked(cls, law: str, loss: float, d: int) -> "Cost":
         """One of these, if what is computed with it stays within float64."""
         loss = number(loss, "loss", 1e-100, 5e4, "numbers from 1e-100 to 5e4")
-        return cls(choice(law, "law", LAWS), loss, integer(d, "d", int(law == "l2"), 5050))
+        law = choice(law, "law", ("gaussian", "l2", "pure"))
+        return cls(law, loss, integer(d, "d", int(law == "l2"), 5050))
 
     def delta(self, epsilon: float) -> float:
         """The δ at which the release is (ε, δ)-DP."""
@@ -100,6 +100,7 @@ class Composition:
     """
 
     def __init__(self, mu: float | None, losses: Any = None, rounding: float = ROUNDING):
+        # Without mu and losses it is as good as certain that the loss counts as infinite.
         self.mu, self._losses, self._rounding = mu, losses, rounding
 
     def delta(self, epsilon: float) -> float:
@@ -107,9 +108,11 @@ class Composition:
 
         ValueError for an ε neither 0 nor from 1e-6 to 1e3.
         """
-        if self._losses is None:
+        if self.mu is not None:
             return gaussian_delta(1.0, epsilon, self.mu)
         epsilon = number(epsilon, "epsilon", FINEST, 1e3, "0 and numbers from 1e-6 to 1e3", also=0)
+        if self._losses is None:
+            return 1.0
         return min(float(self._losses.get_delta_for_epsilon(epsilon)) + self._rounding, 1.0)
 
     def epsilon(self, delta: float) -> float:
@@ -119,11 +122,13 @@ class Composition:
         and an ε above 700 may. ValueError for a δ outside [1e-300, 1/2], and outside [1e-10, 1/2]
         where not all noise is Gaussian, [1e-13 m, 1/2] for m > 1000 releases.
         """
-        if self._losses is None:
+        if self.mu is not None:
             return gaussian_epsilon(1.0, delta, self.mu)
         least = 100 * self._rounding
         delta = number(delta, "delta", least, 0.5, f"numbers from {least:g} to 1/2, as not all "
                        "noise is Gaussian")
+        if self._losses is None:
+            return math.inf
         with np.errstate(over="ignore"):  # at an ε so large that e^-ε is no float
             return float(self._losses.get_epsilon_for_delta(delta - self._rounding))
 
@@ -198,14 +203,19 @@ def composed(costs: Sequence[Cost]) -> Composition:
 
 
 def _losses(curves: Sequence[Callable[[float], float]], times: Sequence[int]) -> Any:
-    """The privacy loss of them all, for the δ of each as a function of ε, and how often it is."""
+    """The privacy loss of them all, for the δ of each as a function of ε, and how often it is.
+
+    None where it is as good as certain that it counts as infinite.
+    """
     try:
         from dp_accounting.pld import pld_pmf
     except ImportError as error:
         raise ImportError("noise that is not Gaussian is composed by dp-accounting: pip install "
                           "'spdlib[accounting]'") from error
 
-    ends = [_end(curve, TAIL / sum(times)) for curve in curves]
+    # For each an ε, at most twice the smallest one, from which on δ is next to nothing.
+    doubled, tail = (FINEST * 2.0**np.arange(29)).tolist(), TAIL / sum(times)
+    ends = [next((end for end in doubled if curve(end) <= tail), HIGHEST) for curve in curves]
     # A loss is moved by gap²/12, hence more points for more releases.
     gap = max(math.hypot(*np.sqrt(times) * ends) / (POINTS * sum(times) ** 0.25), FINEST)
     total, finite = None, 1.0  # the composed losses, and the probability that they are finite
@@ -215,28 +225,10 @@ def _losses(curves: Sequence[Callable[[float], float]], times: Sequence[int]) ->
         above = np.array([curve(epsilon) for epsilon in grid.tolist()])
         finite *= (1 - above[-1]) ** count
         if finite < TAIL:  # of which dp-accounting would cut off the rest
-            return _Lost()
+            return None
         below = 1 - np.exp(-grid[1:]) * (1 - above[1:])
         losses = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
             gap, -last, last, np.concatenate([below[::-1], above])).to_dense_pmf()
         losses = losses.self_compose(count) if count > 1 else losses
         total = total.compose(losses, 1e-15) if total else losses
     return total
-
-
-class _Lost:
-    """The privacy loss where it is as good as certain that it counts as infinite."""
-
-    def get_delta_for_epsilon(self, epsilon):
-        return 1.0
-
-    def get_epsilon_for_delta(self, delta):
-        return math.inf
-
-
-def _end(curve, tail):
-    """An ε, at most twice the smallest one, from which on δ is at most `tail`; or HIGHEST."""
-    end = FINEST
-    while end < HIGHEST and curve(end) > tail:
-        end = min(2 * end, HIGHEST)
-    return end
