@@ -13,15 +13,17 @@ import numpy as np
 
 from spdlib import AffineInvariant, DiscreteGaussian, FrechetMean, LogEuclidean, Sphere
 from spdlib.audit import replay
-from spdlib.queries import ClassSums
-from spdlib.mechanisms import CurveKNormGradient, TruncatedCurveLoss
-from spdlib.queries import CurveQuery
-from spdlib.mechanisms import KNormGradient, TruncatedLoss
-from spdlib.queries import RunningMean
-from spdlib.mechanisms import TangentGaussian
-from spdlib.mechanisms import NoisyDescent
 from spdlib.estimators import private_clipped_count
-from spdlib.mechanisms import DiscreteLaplace
+from spdlib.mechanisms import (
+    CurveKNormGradient,
+    DiscreteLaplace,
+    KNormGradient,
+    NoisyDescent,
+    TangentGaussian,
+    TruncatedCurveLoss,
+    TruncatedLoss,
+)
+from spdlib.queries import ClassSums, CurveQuery, RunningMean
 
 EPSILON, DELTA, SIZE = 1.0, 0.1, 200_000
 LINE, GLOBE, CIRCLE, MATRICES = LogEuclidean(1), Sphere(2), Sphere(1), AffineInvariant(2)

@@ -31,11 +31,12 @@ def draw(path):
     """Releases for two studies, one of three people at opposite ends of the ball, and our audit."""
     from unittest.mock import patch
 
+    from spdlib.private_mean import MECHANISMS
+
     from spdlib import DiscreteGaussian, FrechetMean, expm, invvecd
     from spdlib.audit import audit
     from spdlib.calibration import sigma_analytic
     from spdlib.spaces.ball import project_to_ball
-    from spdlib.private_mean import MECHANISMS
 
     makers = {"ℓ2": MECHANISMS["l2"], "discrete Gaussian": DiscreteGaussian.of,
               "Laplace": lambda query, epsilon, delta: MECHANISMS["laplace"](query, epsilon, 0)}

@@ -1,8 +1,6 @@
 """What releases cost together, what was spent, and the document that leaves."""
 
 from .account import BudgetAccountant as BudgetAccountant
-from .account import Spent as Spent
-from .account import group_label as group_label
 from .account import spending as spending
 from .composition import Composition as Composition
 from .composition import Cost as Cost

@@ -2,7 +2,6 @@
 
 import collections
 import contextlib
-import dataclasses
 import fractions
 import functools
 import json
@@ -14,16 +13,14 @@ import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from .._checks import EPS
 from ..calibration import gdp_mu
 from . import fields
 from .composition import FINEST, Cost, composed
-from .fields import Document, must
 
 NEAR = 1e-3  # share by which `remaining` may be below the largest epsilon that would be accepted
 SCHEMA, VERSION = "spdlib.account", 1  # of the document in which an account is handed over
+FIELDS = "epsilon", "delta", "token", "releases"  # that it has
 
 
 class Spent(NamedTuple):
@@ -65,10 +62,11 @@ class BudgetAccountant:
 
     Examples
     --------
-    >>> from spdlib import PrivateFrechetMean, random_spd
+    >>> from spdlib import Ball, PrivateFrechetMean, random_spd
     >>> from spdlib.accounting import BudgetAccountant
     >>> account = BudgetAccountant(1.0, 1e-6)
-    >>> private = PrivateFrechetMean(epsilon=0.6, delta=1e-6, radius=2.0)
+    >>> ball = Ball.from_bounds(0.3, 3.0, k=3)
+    >>> private = PrivateFrechetMean(epsilon=0.6, delta=1e-6, ball=ball)
     >>> private.fit(random_spd(400, 3, 1.0, rng=0), accountant=account).mean_.shape
     (3, 3)
     >>> account
@@ -78,17 +76,13 @@ class BudgetAccountant:
     """
 
     def __init__(self, epsilon: float, delta: float):
-        self._open(fields.epsilon(epsilon, "epsilon"), fields.delta(delta, "delta"))
+        self._epsilon = fields.epsilon(epsilon, "epsilon")
+        self._delta = fields.delta(delta, "delta")
+        self._spent, self._closed = [], None
+        self._lock, self._process = threading.Lock(), os.getpid()
 
-    @property
-    def epsilon(self) -> float:
-        """The ε of the budget."""
-        return self._epsilon
-
-    @property
-    def delta(self) -> float:
-        """The δ of the budget."""
-        return self._delta
+    epsilon = property(lambda self: self._epsilon, doc="The ε of the budget.")
+    delta = property(lambda self: self._delta, doc="The δ of the budget.")
 
     @contextlib.contextmanager
     def spending(self, mechanism: Any, d: int, group: str | int | None = None, *,
@@ -184,9 +178,10 @@ class BudgetAccountant:
         """
         with self._held():
             self._closed = "has been handed over"
-            handed = _Handed(self.epsilon, self.delta, secrets.token_hex(16),
-                             [[*spent.cost, spent.group] for spent in self._spent])
-            return json.dumps({"schema": SCHEMA, "version": VERSION} | fields.plain(handed))
+            return json.dumps({
+                "schema": SCHEMA, "version": VERSION, "epsilon": self.epsilon, "delta": self.delta,
+                "token": secrets.token_hex(16),
+                "releases": [[*spent.cost, spent.group] for spent in self._spent]})
 
     @classmethod
     def take_over(cls, document: str) -> "BudgetAccountant":
@@ -196,17 +191,21 @@ class BudgetAccountant:
         """
         try:
             _, content = fields.headed(fields.json_of(document), SCHEMA, VERSION)
-            handed = fields.read(_Handed, content)
+            fields.named(content, "document", FIELDS, FIELDS)
+            account = cls(content["epsilon"], content["delta"])
+            token, listed = fields.text(content["token"], "token"), content["releases"]
+            if not isinstance(listed, list):
+                raise ValueError(f"releases is {listed!r}; accepted is a list")
+            account._spent += [Spent(Cost.checked(law, loss, d), group_label(group))
+                               for law, loss, d, group in listed]
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"document is no account ({error}); accepted is what hand_over has "
                              f"made, version {VERSION} of {SCHEMA!r}") from error
-        account, spent = cls(handed.epsilon, handed.delta), handed.releases
-        account._spent.extend(spent)
         with _TAKING:
-            if handed.token in _TAKEN:
+            if token in _TAKEN:
                 raise ValueError("document has been taken over before; accepted is one that has "
                                  "not, of the latest hand_over()")
-            _TAKEN.add(handed.token)
+            _TAKEN.add(token)
         return account
 
     def __repr__(self):
@@ -221,23 +220,17 @@ class BudgetAccountant:
         return {"epsilon": self.epsilon, "delta": self.delta}
 
     def __setstate__(self, state):
-        self._open(state["epsilon"], state["delta"])
+        self.__init__(**state)
         self._closed = "is a copy"
-
-    def _open(self, epsilon, delta):
-        self._epsilon, self._delta, self._spent = epsilon, delta, []
-        self._lock, self._process, self._closed = threading.Lock(), os.getpid(), None
 
     def _why_closed(self):
         """What keeps this object from being the account; None if nothing does."""
-        if self._process != os.getpid():  # by fork; before the lock, which may be held for ever
-            return "is a copy of another process"
-        return self._closed
+        return "is a copy of another process" if self._process != os.getpid() else self._closed
 
     @contextlib.contextmanager
     def _held(self):
         """The lock of an account that is open. ValueError for one that is not."""
-        if self._process == os.getpid():  # after a fork it may be held for ever
+        if not self._why_closed():  # by a fork, after which the lock may be held for ever
             with self._lock:  # which no interrupt leaves locked, as acquire() and try: could
                 if not self._closed:
                     yield
@@ -288,7 +281,7 @@ def group_label(group: str | int | None) -> str | int | None:
         return None
     if fields.writable(group):
         return str.__str__(group)  # an Enum's own str is another text
-    whole = isinstance(group, numbers.Integral) and not isinstance(group, (bool, np.bool_))
+    whole = isinstance(group, numbers.Integral) and not isinstance(group, bool)
     if whole and abs(int(group)) < 2**63:
         return int(group)
     raise ValueError(f"group is {group!r}; accepted are a str that UTF-8 can write, an integer "
@@ -305,8 +298,8 @@ def _pure(costs):
 @functools.lru_cache(4096)  # with groups: those of whom nothing new is released stay as they are
 def _holds(costs, epsilon, delta):
     """Whether (ε, δ) holds all these costs."""
-    if _pure(costs) <= epsilon or delta == 0:
-        return _pure(costs) <= epsilon
+    if (pure := _pure(costs) <= epsilon) or delta == 0:
+        return pure
     together = costs[0] if len(costs) == 1 else _composed(costs)
     return together.delta(epsilon) <= delta
 
@@ -324,20 +317,3 @@ def _loss(costs, epsilon, delta):
 
 
 _composed = functools.lru_cache(64)(composed)  # of 100 kB each, where not all noise is Gaussian
-
-
-def _releases_of(value, name):
-    """The releases that were listed."""
-    if not isinstance(value, list):
-        raise ValueError(f"{name} is {value!r}; accepted is a list")
-    return [Spent(Cost.checked(law, loss, d), group_label(group)) for law, loss, d, group in value]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Handed(Document):
-    """The document of an account."""
-
-    epsilon: float = must(fields.epsilon)
-    delta: float = must(fields.delta)
-    token: str = must(fields.text)
-    releases: list = must(_releases_of)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import choice, integer, positive
+from .._checks import choice, flag, integer, positive
 from ..mechanisms import public_of
 from ..spaces.ball import POLICIES, ball_radius
 from . import fields
@@ -28,7 +28,7 @@ PACKAGES = "numpy", "scipy", "opendp"
 TOGETHER = (  # of these fields a document has all or none: one line for each kind of release
     ("mean", "step", "statistic", "largest_share"),
     ("means", "steps", "labels", "counts"),
-    ("point", "velocity", "middle", "x_range", "speed"),
+    ("point", "velocity", "x_range", "speed"),
     ("spread",), ("count",),
 )
 FIRST = (  # the fields of version 1, which only PrivateFrechetMean wrote
@@ -46,17 +46,17 @@ class ReleasedBall(Document):
     radius: float = must(lambda value, name: ball_radius(value))
     center: np.ndarray = must(fields.point)
     space: str = must(fields.text)
-    private: bool = must(fields.flag)
+    private: bool = must(flag)
 
 
 def _labels_of(value, name):
     """Labels of classes, as a tuple."""
-    known = isinstance(value, list) and {*map(type, value)} <= {bool, int, float, str}
-    if not known or not 0 < len(set(value)) == len(value):
-        raise ValueError(f"{name} is {value!r}; accepted are one or more texts or numbers, no two "
-                         "alike")
-    return tuple(fields.text(each, name) if isinstance(each, str) else
-                 fields.finite(each, name) if isinstance(each, float) else each for each in value)
+    sound = isinstance(value, list) and {*map(type, value)} <= {bool, int, float, str} and all(
+        fields.writable(each) if isinstance(each, str) else abs(each) < math.inf for each in value)
+    if not sound or not 0 < len(set(value)) == len(value):
+        raise ValueError(f"{name} is {value!r}; accepted are one or more texts that UTF-8 can "
+                         "write, or finite numbers, no two alike")
+    return tuple(value)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,8 +81,9 @@ class Release(Document):
         The same of class means.
     labels, counts : tuple, and array of shape (classes,)
         Their labels, and numbers of records: noisy ones unless labels are public.
-    point, velocity, middle : arrays of shapes space.shape and (dim,), and float
-        The curve x ↦ exp(point, (x - middle) velocity) of a regression.
+    point, velocity : arrays of shapes space.shape and (dim,)
+        The curve x ↦ exp(point, (x - middle) velocity) of a regression, from the middle of
+        `x_range`.
     spread : float
         The mean squared distance of records, clipped about the mean.
     count : int
@@ -109,8 +110,6 @@ class Release(Document):
         Number of records.
     ball : ReleasedBall
         The ball to which records were clipped.
-    public_ball : ReleasedBall
-        The one in which it was found privately.
     x_range, speed : array of shape (2,), and float
         Of a regression: where x lies, and how far a curve may go from one end to the other.
     bias : float
@@ -139,7 +138,6 @@ class Release(Document):
     counts: np.ndarray | None = may(fields.array)
     point: np.ndarray | None = may(fields.point)
     velocity: np.ndarray | None = may(fields.array)
-    middle: float | None = may(fields.finite)
     spread: float | None = may(fields.size)
     count: int | None = may(functools.partial(integer, low=0))
     regions: dict | None = may(fields.dict_of(positive))
@@ -157,14 +155,13 @@ class Release(Document):
     adjacency: str = must(functools.partial(choice, accepted=(ADJACENCY,)))
     n: int = must(functools.partial(integer, low=1))
     ball: ReleasedBall = must(functools.partial(fields.read, ReleasedBall))
-    public_ball: ReleasedBall | None = may(functools.partial(fields.read, ReleasedBall))
     x_range: np.ndarray | None = may(fields.array)
     speed: float | None = may(fields.size)
     bias: float | None = may(fields.size)
     largest_share: float | None = may(fields.share)
-    shrink: bool = must(fields.flag)
+    shrink: bool = must(flag)
     group: str | int | None = may(lambda value, name: group_label(value))
-    seeded: bool = must(fields.flag)
+    seeded: bool = must(flag)
     versions: dict = must(fields.dict_of(fields.text))
 
     def to_dict(self) -> dict:
@@ -223,28 +220,17 @@ def document(private: Any, query: Any, mechanism: Any, *, group: str | int | Non
     noise = {name: float(value) for name, value in public_of(mechanism).items()}
     mu = noise.get("mu")
     rho = None if mu is None else noise.get("rho", math.nextafter(mu * mu / 2, math.inf))
+    ball = ReleasedBall(radius=query.radius, center=query.ball.center, space=repr(query.space),
+                        private=False)
+    versions = {"spdlib": sys.modules["spdlib"].__version__, "python": platform.python_version()}
+    for name in PACKAGES:  # those that are installed
+        for package in importlib.metadata.distributions(name=name):
+            versions.setdefault(name, package.version)
     return Release(
         estimator=type(private).__name__, mechanism=mechanism.name, on_invalid=query.on_invalid,
         noise=noise, epsilon=float(private.epsilon), delta=float(private.delta), mu=mu, rho=rho,
-        privacy=private.privacy_, adjacency=ADJACENCY, n=query.n, ball=_ball(query),
-        group=group_label(group), seeded=seeded, versions=_versions(), **released)
-
-
-def _ball(query):
-    """The query's public ball."""
-    ball = query.ball
-    return ReleasedBall(radius=ball.radius, center=ball.center, space=repr(ball.space),
-                        private=False)
-
-
-def _versions():
-    versions = {"spdlib": sys.modules["spdlib"].__version__, "python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            pass
-    return versions
+        privacy=private.privacy_, adjacency=ADJACENCY, n=query.n, ball=ball,
+        group=group_label(group), seeded=seeded, versions=versions, **released)
 
 
 def _of_first(content):

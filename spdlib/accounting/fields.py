@@ -55,15 +55,14 @@ def plain(value: Any) -> Any:
 
     An array of complex numbers is a dict of two, "real" and "imag".
     """
-    if isinstance(value, np.ndarray) and value.dtype.kind == "c":
-        value = {"real": value.real, "imag": value.imag}
+    if isinstance(value, np.ndarray):
+        parts = {"real": value.real.tolist(), "imag": value.imag.tolist()}
+        return parts if value.dtype.kind == "c" else value.tolist()
     if isinstance(value, Document):
-        values = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        value = {name: each for name, each in values.items() if each is not None}
+        value = {field.name: each for field in dataclasses.fields(value)
+                 if (each := getattr(value, field.name)) is not None}
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items()}
-    if isinstance(value, np.ndarray):
-        return value.tolist()
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -133,13 +132,6 @@ def text(value: str, name: str) -> str:
     """`value`, if it is a str that UTF-8 can write."""
     if not writable(value):
         raise ValueError(f"{name} is {value!r}; accepted is a str that UTF-8 can write")
-    return value
-
-
-def flag(value: bool, name: str) -> bool:
-    """`value`, if it is True or False."""
-    if not isinstance(value, bool):
-        raise ValueError(f"{name} is {value!r}; accepted are True and False")
     return value
 
 

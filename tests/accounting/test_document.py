@@ -109,7 +109,7 @@ def test_the_fields_say_what_was_promised_and_by_what():
     assert 0 <= Fraction(one.rho) / (Fraction(one.mu) ** 2 / 2) - 1 < 1e-15
     assert one.shrink is True and one.seeded is False
     assert ball.space == repr(LogEuclidean(3)) and one.privacy == private.privacy_
-    assert ball.private is False and one.public_ball is one.shares is one.spread is None
+    assert ball.private is False and one.shares is one.spread is one.count is None
     assert one.largest_share == 1 / 60
     assert {"spdlib", "numpy", "scipy", "python"} <= set(one.versions)
     pure = release("laplace")
@@ -359,7 +359,7 @@ BAD = [
     ({"regions": {"0.95": 0}}, r"regions\['0.95'\] is 0"),
     ({"noises": {"spread": 1.0}}, r"noises\['spread'\] is 1.0; accepted is a dict"),
     ({"means": [[[1.0]]]}, r"document lacks \['counts', 'labels', 'steps'\]"),
-    ({"point": [[1.0]]}, r"document lacks \['middle', 'speed', 'velocity', 'x_range'\]"),
+    ({"point": [[1.0]]}, r"document lacks \['speed', 'velocity', 'x_range'\]"),
     ({"labels": []}, r"labels is \[\]"), ({"labels": [1, 1]}, r"labels is \[1, 1\]"),
     ({"labels": [[1]]}, "labels is"), ({"labels": [math.nan]}, "labels is"),
     ({"labels": ["\ud800"]}, "labels is"), ({"labels": "ab"}, "labels is 'ab'"),
@@ -408,7 +408,7 @@ PLAIN = release("gaussian").to_dict()["ball"]
     ({"radius": 0}, "radius is 0; accepted are numbers from 1e-280"), ({"space": 3}, "space is 3"),
     ({"private": 1}, "private is 1; accepted are True and False"), ({"center": None}, "center is"),
     ({"center": [[1.0]]}, r"mean has shape \(3, 3\); accepted is \(1, 1\), that of the centre"),
-    ({"domain": 1.0}, r"(public_)?ball has \['domain'\]; accepted are no other fields"),
+    ({"domain": 1.0}, r"ball has \['domain'\]; accepted are no other fields"),
 ])
 def test_a_ball_that_is_none_is_refused_by_the_name_of_its_field(change, message):
     content = release("gaussian").to_dict() | {"ball": PLAIN | change}
@@ -416,9 +416,8 @@ def test_a_ball_that_is_none_is_refused_by_the_name_of_its_field(change, message
         Release.from_dict(content)
     for name in PLAIN:
         part = {key: value for key, value in PLAIN.items() if key != name}
-        for field in "ball", "public_ball":
-            with pytest.raises(ValueError, match=rf"^{field} lacks \['{name}'\]"):
-                Release.from_dict(content | {"ball": PLAIN} | {field: part})
+        with pytest.raises(ValueError, match=rf"^ball lacks \['{name}'\]"):
+            Release.from_dict(content | {"ball": part})
 
 
 BARE = {name: value for name, value in release("gaussian").to_dict().items()
@@ -426,14 +425,14 @@ BARE = {name: value for name, value in release("gaussian").to_dict().items()
 POINT = np.eye(3).tolist()
 CLASSES = {"means": [POINT] * 2, "steps": [[0.0] * 6] * 2, "labels": ["a", "b"],
            "counts": [9.5, -0.5]}
-CURVE = {"point": POINT, "velocity": [0.0] * 6, "middle": 0.5, "x_range": [0.0, 1.0], "speed": 1.0}
+CURVE = {"point": POINT, "velocity": [0.0] * 6, "x_range": [0.0, 1.0], "speed": 1.0}
 
 
 @pytest.mark.parametrize("released", [
     CLASSES, CURVE, {"spread": 0.0}, {"count": 3}, {"count": 0, "group": 4},
     CLASSES | {"labels": [0, 2.5], "shares": {"ball": 0.1, "means": 0.9}},
     {"spread": 0.3, "regions": {"0.95": 0.2}, "bias": 0.0, "shares": {"mean": 0.9, "spread": 0.1},
-     "noises": {"spread": {"sigma": 0.1}}, "ball": PLAIN | {"private": True}, "public_ball": PLAIN},
+     "noises": {"spread": {"sigma": 0.1}}, "ball": PLAIN | {"private": True}},
 ])
 def test_other_releases_come_back_as_they_were(released):
     one = Release.from_dict(BARE | released)

@@ -11,10 +11,10 @@ import pytest
 from conftest import mostly_slow
 
 from spdlib import PrivateFrechetMean, TangentGaussian, random_spd
-from spdlib.queries.sums import ClippedSum
-from spdlib.spaces.ball import clip_to_ball, finest_grid
 from spdlib.queries import FrechetMean, RunningMean, frechet_sensitivity
+from spdlib.queries.sums import ClippedSum
 from spdlib.spaces import AffineInvariant, Euclidean, LogEuclidean, TangentSpace
+from spdlib.spaces.ball import clip_to_ball, finest_grid
 from spdlib.spd import blocks, invvecd, is_spd, logm
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from spdlib import FrechetMean, L2Mechanism, PrivateFrechetMean, RiemannianLaplace, TangentGaussian
 from spdlib.calibration import sigma_analytic, sigma_classical
-from spdlib.spaces.ball import clip_to_ball, project_to_ball
 from spdlib.queries import frechet_sensitivity
 from spdlib.spaces import Euclidean, LogEuclidean
+from spdlib.spaces.ball import clip_to_ball, project_to_ball
 from spdlib.spd import (
     distance_logeuclid,
     expm,

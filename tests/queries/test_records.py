@@ -10,14 +10,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from conftest import mostly_slow
+from spdlib.clipping import public_center, seen_from
 
 from spdlib import PrivateClassMeans, PrivateFrechetMean, PrivateGeodesicRegression
-from spdlib.queries import ClassSums
-from spdlib.clipping import public_center, seen_from
-from spdlib.spaces.ball import clip_to_ball, finest_grid
-from spdlib.queries import CurveQuery
-from spdlib.queries import FrechetMean, RunningMean
 from spdlib.estimators import private_clipped_count
+from spdlib.queries import ClassSums, CurveQuery, FrechetMean, RunningMean
 from spdlib.spaces import (
     AffineInvariant,
     Euclidean,
@@ -26,6 +23,7 @@ from spdlib.spaces import (
     Sphere,
     TangentSpace,
 )
+from spdlib.spaces.ball import clip_to_ball, finest_grid
 
 N = 23  # hard records
 

@@ -11,6 +11,7 @@ from scipy.integrate import cumulative_simpson
 from scipy.interpolate import CubicSpline
 from scipy.special import k1e, logsumexp, modstruve
 from scipy.stats import beta, gamma, kstest, norm
+from spdlib.sampling import effective_sample_size
 
 from spdlib import sampling
 from spdlib.samplers import (
@@ -22,7 +23,6 @@ from spdlib.samplers import (
     sample_laplace,
     split_rhat,
 )
-from spdlib.sampling import effective_sample_size
 from spdlib.spaces import (
     AffineInvariant,
     Euclidean,

@@ -11,13 +11,12 @@ import pytest
 import sklearn.base
 from conftest import mostly_slow
 from scipy.integrate import quad
+from spdlib.private_mean import DENSITIES, MECHANISMS, _harmless
 
 from spdlib import FrechetMean, PrivateFrechetMean, expected_error
 from spdlib.calibration import gdp_mu
-from spdlib.queries import frechet_sensitivity
-from spdlib.spaces import frechet_mean
 from spdlib.mechanisms import L2Mechanism, RiemannianLaplace, TangentGaussian
-from spdlib.private_mean import DENSITIES, MECHANISMS, _harmless
+from spdlib.queries import frechet_sensitivity
 from spdlib.samplers import laplace_threshold
 from spdlib.spaces import (
     AffineInvariant,
@@ -26,6 +25,7 @@ from spdlib.spaces import (
     LogEuclidean,
     Sphere,
     TangentSpace,
+    frechet_mean,
 )
 from spdlib.spd import expm, invvecd, log_congruent, logm, powm, random_spd, vecd
 

@@ -20,9 +20,9 @@ from spdlib import (
     invvecd,
     random_spd,
 )
-from spdlib.spaces.ball import project_to_ball, shrink_to_center
 from spdlib.mechanisms import DiscreteGaussian
 from spdlib.planning import worst_error
+from spdlib.spaces.ball import project_to_ball, shrink_to_center
 
 GAUSSIAN = TangentGaussian(1.0, 1.0, 1e-6)
 SIGMA = GAUSSIAN.sigma

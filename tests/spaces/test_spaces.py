@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from conftest import mostly_slow
 from scipy.optimize import minimize
+from spdlib._functions import cosine, sinc
 
 from spdlib import _descent
-from spdlib._functions import cosine, sinc
 from spdlib._parallel import by_blocks
 from spdlib.spaces import (
     AffineInvariant,
