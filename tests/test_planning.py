@@ -343,6 +343,11 @@ def test_exact_noise_takes_as_many_records():
     assert second <= 0.05 * (1 + 1e-12) < first
 
 
+def test_a_plan_has_a_row_of_its_name_for_exact_noise():
+    exact, gaussian = plan(1, 40, 1.0, 1.0, 1e-6, ["discrete gaussian", "gaussian"])
+    assert exact == gaussian._replace(mechanism="discrete gaussian")
+
+
 def test_the_rounding_of_the_sensitivity_is_paid_for():
     n = records_needed(1, 1.0, 1.0, 0, 2e-9, "laplace")
     assert n > 10**9  # which it would be if nothing were rounded up

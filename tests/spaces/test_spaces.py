@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 from conftest import mostly_slow
 from scipy.optimize import minimize
-from spdlib._functions import cosine, sinc
+from tables import BALLS, POINT, POLE, SHAPE, unit
 
-from spdlib import _descent
 from spdlib._parallel import by_blocks
 from spdlib.spaces import (
     AffineInvariant,
@@ -27,7 +26,9 @@ from spdlib.spaces import (
     LogEuclidean,
     Sphere,
     TangentSpace,
+    means,
 )
+from spdlib.spaces.functions import cosine, sinc
 from spdlib.spd import expm, invvecd, random_spd, vecd
 
 
@@ -99,10 +100,12 @@ class Turned:
     Volumes and curvature are told without a point: turns have to be isometries of the space.
     """
 
-    def _turn(self, M, v, back=False):
+    def _turns(self, M):
         entry = M[(..., *len(self.shape) * (0,))].real
-        Q = self.turns[np.floor(1e3 * entry).astype(int) % 2]
-        return np.einsum("...ij,...i->...j" if back else "...ij,...j->...i", Q, v)
+        return self.turns[np.floor(1e3 * entry).astype(int) % 2]
+
+    def _turn(self, M, v, back=False):
+        return np.einsum("...ij,...i->...j" if back else "...ij,...j->...i", self._turns(M), v)
 
     def _step(self, M, X):
         return self._turn(M, self.plain._step(M, X))
@@ -110,13 +113,16 @@ class Turned:
     def _end(self, M, v):
         return self.plain._end(M, self._turn(M, v, back=True))
 
-    def _ambient(self, M, v):
-        return self.plain._ambient(M, self._turn(M, v, back=True))
-
-    def _carry(self, M, v, w):
+    def carried(self, M, v, w, there=None):
         v, w = (self._turn(M, x, back=True) for x in (v, w))
-        there = self.points(self.plain._end(M, v))
-        return self._turn(there, self.plain._carry(M, v, w))
+        there = self.points(self.plain._end(M, v)) if there is None else there
+        return self._turn(there, self.plain.carried(M, v, w, there))
+
+    def frame(self, M):
+        M = self.points(M)
+        plain = self.plain.frame(M)
+        columns = plain.reshape(*plain.shape[:-len(self.shape)], -1)
+        return np.einsum("...ij,...jk->...ik", self._turns(M), columns).reshape(plain.shape)
 
 
 def turned(space):
@@ -133,12 +139,6 @@ def turned(space):
         other.turns = np.block([[U.real, -U.imag], [U.imag, U.real]])
     return other
 
-
-CENTRES = {
-    "SPD": random_spd(1, 3, 1.0, 7)[0],
-    "sphere": np.array([2.0, -1, 2]) / 3,
-    "shape": np.array([0, 1, 1j, 3 + 2j]),
-}
 
 # name: the space, random points of it, isometries that are known
 SPACES = {
@@ -161,22 +161,15 @@ SPACES = {
     "turned affine-invariant 3": (turned(AffineInvariant(3)), spd, congruences),
     "turned sphere 3": (turned(Sphere(3)), unit_vectors, orthogonal_maps),
     "turned pentagons": (turned(KendallPlanar(5)), landmarks, similarities_of_the_plane),
-    "chart of SPD": (TangentSpace(AffineInvariant(3), CENTRES["SPD"]), spd, none_known),
-    "chart of a sphere": (TangentSpace(Sphere(2), CENTRES["sphere"]), near_the_centre, none_known),
-    "chart of shapes":
-        (TangentSpace(KendallPlanar(4), CENTRES["shape"]), near_the_centre, none_known),
+    "chart of SPD": (BALLS["chart of SPD"].space, spd, none_known),
+    "chart of a sphere": (TangentSpace(Sphere(2), POINT), near_the_centre, none_known),
+    "chart of shapes": (TangentSpace(KendallPlanar(4), SHAPE[:4]), near_the_centre, none_known),
 }
 CURVED = {name: row for name, row in SPACES.items() if not row[0].flat}
 FAST = ("Euclidean 3", "log-Euclidean 1", "affine-invariant 2", "circle", "sphere 2", "triangles",
         "quadrilaterals", "turned sphere 3", "chart of a sphere")
 each_space = pytest.mark.parametrize("name", mostly_slow(SPACES, *FAST))
 each_curved_space = pytest.mark.parametrize("name", mostly_slow(CURVED, *FAST))
-
-
-def unit(space):
-    """The length in which the curvature is at most 1; 1 where there is none."""
-    steepest = max(map(abs, space.curvature))
-    return 1 / math.sqrt(steepest) if steepest else 1.0
 
 
 def sample(space, points, isometries, n=12):
@@ -699,7 +692,7 @@ def test_distances_of_many_components_are_those_of_the_chords():
     M, v = unit_vectors(space, 50, rng)[:, None], rng.standard_normal((50, len(angles), 10))
     v *= (angles / math.sqrt(2) / length(v))[..., None]
     X = space.exp(M, v)
-    np.testing.assert_allclose(space.dist(M, X), super(Sphere, space)._dist(M, X), rtol=8e-15)
+    np.testing.assert_allclose(space.dist(M, X), super(Sphere, space).distances(M, X), rtol=8e-15)
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
@@ -771,7 +764,7 @@ def test_the_functions_of_curvature_pass_smoothly_from_one_sign_to_the_other():
     assert cosine(-4) == math.cosh(2) and sinc(0) == 1 and sinc(c[:0]).shape == (0,)
 
 
-POLE, SQUARE = np.array([0.0, 0, 1]), np.array([1, 1j, -1, -1j])
+SQUARE = np.array([1, 1j, -1, -1j])
 EQUILATERAL = np.exp(2j * math.pi * np.arange(3) / 3)
 REFUSED = {
     "a matrix that is not SPD": (
@@ -863,7 +856,7 @@ def test_no_data_sets_have_no_means_and_one_record_is_its_own(name):
 
 
 def test_a_mean_that_is_not_reached_is_none(monkeypatch):
-    monkeypatch.setattr(_descent, "STEPS", 9)
+    monkeypatch.setattr(means, "STEPS", 9)
     with pytest.raises(ValueError, match="the descent .* after 9 steps; accepted is 1e-300"):
         AFFINE.mean(np.eye(2), np.vander([0.1, 2], 3), 1e-300)
 
@@ -893,8 +886,8 @@ def test_landmarks_of_any_scale_are_a_shape_or_none_without_a_warning(scale):
     (KendallPlanar(3), EQUILATERAL, EQUILATERAL.conj()),
 ])
 def test_at_a_cut_point_there_is_a_step_of_full_length_all_the_same(space, M, X):
-    """Only inside the module: the clipped residual of a density has to be something there."""
-    step = space._log(space.points(M), space.points(X))
+    """Of the unchecked map: the clipped residual of a density has to be something there."""
+    step = space.steps(space.points(M), space.points(X))
     assert math.isclose(length(step), space.injectivity_radius, rel_tol=1e-12)
     assert space.dist(space.exp(M, step), X) < 1e-12 or space.dim > 2
 
@@ -1087,12 +1080,9 @@ def test_a_point_is_taken_for_a_cut_point_within_a_hundred_millionth(space, M, r
         assert length(space.log(M, X)) == pytest.approx(step[0], rel=1e-9)
 
 
-ASIDE = np.array([2.0, -1, 2]) / 3  # where no frame jumps
-
-
 @pytest.mark.parametrize("space, M, axis, rho", [
-    (Sphere(2), ASIDE, [1, 0], 0.5), (Sphere(2, 4.0), ASIDE, [1, 0], 0.3),
-    (Sphere(2, 0.25), ASIDE, [1, 0], 1.0), (AFFINE, np.eye(2), [0.5**0.5, -0.5**0.5, 0], 2.0)])
+    (Sphere(2), POINT, [1, 0], 0.5), (Sphere(2, 4.0), POINT, [1, 0], 0.3),
+    (Sphere(2, 0.25), POINT, [1, 0], 1.0), (AFFINE, np.eye(2), [0.5**0.5, -0.5**0.5, 0], 2.0)])
 def test_the_paces_of_a_descent_are_those_of_the_hessian_which_two_records_reach(
         space, M, axis, rho):
     """Its eigenvalues by differences of the gradient, for records opposite one another."""
@@ -1105,5 +1095,5 @@ def test_the_paces_of_a_descent_are_those_of_the_hessian_which_two_records_reach
 
     h = 1e-5 * np.eye(space.dim)
     largest = np.linalg.eigvalsh((gradient(-h) - gradient(h)) / 2e-5)
-    paces = _descent.paces(space.curvature, np.full(2, rho))
+    paces = means.paces(space.curvature, np.full(2, rho))
     np.testing.assert_allclose(paces, (1 / largest[-1], 1 / largest[0]), rtol=1e-6)
