@@ -41,7 +41,7 @@ def test_a_plan_takes_bounds_on_the_eigenvalues_in_place_of_a_radius(capsys):
 
 @pytest.mark.parametrize("changes, message", [
     ({"k": 101}, "k is 101; accepted are integers from 1 to 100"),
-    ({"n": 0}, "n is 0; accepted are integers from 1"),
+    ({"n": 0}, "n is 0; accepted are integers ≥ 1"),
     ({"radius": -1}, "radius is -1.0; accepted are numbers from 1e-280"),
     ({"epsilon": 0}, "epsilon is 0.0; accepted are numbers from 1e-6"),
     ({"delta": 0.7}, "delta is 0.7; accepted are numbers from 1e-300 to 1/2"),
