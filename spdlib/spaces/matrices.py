@@ -66,7 +66,7 @@ class Matrices:
         narrow &= (X == X.astype(np.float32)).all(axis=(-2, -1))
         most = 16 * np.finfo(np.float32).eps * np.abs(X).max(axis=(-2, -1))
         narrow &= np.abs(X - transpose).max(axis=(-2, -1)) <= most
-        return np.where(narrow[:, None, None], X / 2 + transpose / 2, X)
+        return np.where(np.asarray(narrow)[..., None, None], X / 2 + transpose / 2, X)
 
 
 def radius_held(space, M):
