@@ -19,6 +19,7 @@ EXCEPTIONS = {
     ("08_which_noise", "SP-08", 14): "the same thresholds",
     ("08_which_noise", "SP-08", 15): "the same thresholds",
     ("08_which_noise", "SP-08", 16): "the same thresholds",
+    ("10_descriptors", "SP-02", 8): "the same descriptors, clipped and not; clipping is tested",
     ("10_descriptors", "TG-28", 1): "the step compares norms of one feature vector",
     ("10_descriptors", "TG-28", 2): "the step compares norms of one feature vector",
 }
