@@ -81,8 +81,15 @@ class BudgetAccountant:
         self._spent, self._closed = [], None
         self._lock, self._process = threading.Lock(), os.getpid()
 
-    epsilon = property(lambda self: self._epsilon, doc="The ε of the budget.")
-    delta = property(lambda self: self._delta, doc="The δ of the budget.")
+    @property
+    def epsilon(self) -> float:
+        """The ε of the budget."""
+        return self._epsilon
+
+    @property
+    def delta(self) -> float:
+        """The δ of the budget."""
+        return self._delta
 
     @contextlib.contextmanager
     def spending(self, mechanism: Any, d: int, group: str | int | None = None, *,
@@ -290,9 +297,8 @@ def group_label(group: str | int | None) -> str | int | None:
 
 def _pure(costs):
     """The sum of the largest losses, exact; infinite where one has none."""
-    if any(cost.law == "gaussian" for cost in costs):
-        return math.inf
-    return sum(fractions.Fraction(cost.loss) for cost in costs)
+    return sum(math.inf if cost.law == "gaussian" else fractions.Fraction(cost.loss)
+               for cost in costs)
 
 
 @functools.lru_cache(4096)  # with groups: those of whom nothing new is released stay as they are

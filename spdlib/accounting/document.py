@@ -237,30 +237,28 @@ def _of_first(content):
     """The fields of a document of version 1, as they are named now."""
     content = dict(fields.named(content, "document", FIRST, FIRST))
     ball = {name: content.pop(name) for name in ("radius", "center", "space")} | {"private": False}
-    for name in "log_mean", "mu", "rho", "group":
-        if content[name] is None:
-            del content[name]
+    content = {name: value for name, value in content.items()
+               if value is not None or name not in ("log_mean", "mu", "rho", "group")}
     return content | {"estimator": "PrivateFrechetMean", "ball": ball}
 
 
 def _agreeing(one):
     """The release, if its fields fit each other."""
-    have = {name for name in vars(one) if getattr(one, name) is not None}
-    for names in TOGETHER:
-        if have & {*names} and (missing := sorted({*names} - have)):
-            raise ValueError(f"document lacks {missing}; accepted is one with all fields")
-    if not have & {names[0] for names in TOGETHER}:
+    have = {name: value for name, value in vars(one).items() if value is not None}
+    needed = [name for names in TOGETHER if have.keys() & {*names} for name in names]
+    fields.named(have, "document", needed)
+    if not needed:
         raise ValueError("document has no release; accepted is one with some of "
                          f"{[names[0] for names in TOGETHER]}")
     center, classes = one.ball.center.shape, (len(one.labels or ()),)
-    for name in have & {"step", "velocity"}:
-        if (shape := getattr(one, name).shape) != (getattr(one, name).size,):
-            raise ValueError(f"{name} has shape {shape}; accepted is (dim,)")
+    for name in have.keys() & {"step", "velocity"}:
+        if have[name].ndim != 1:
+            raise ValueError(f"{name} has shape {have[name].shape}; accepted is (dim,)")
     for name, accepted, why in (
             ("mean", center, "that of the centre"), ("point", center, "that of the centre"),
             ("log_mean", np.shape(one.step), "that of step"), ("x_range", (2,), "two ends"),
             ("means", classes + center, "a point for each label"),
             ("counts", classes, "one for each label")):
-        if name in have and (shape := getattr(one, name).shape) != accepted:
+        if name in have and (shape := have[name].shape) != accepted:
             raise ValueError(f"{name} has shape {shape}; accepted is {accepted}, {why}")
     return one

@@ -5,6 +5,7 @@ returns what it stands for or raises a ValueError. What is missing, unknown or t
 refused.
 """
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -18,14 +19,12 @@ from .._checks import TINY, number
 Reader = Callable[[Any, str], Any]
 
 
-def must(reader: Reader) -> Any:
+def must(reader: Reader, **default) -> Any:
     """A field without which there is no document."""
-    return dataclasses.field(metadata={"read": reader})
+    return dataclasses.field(metadata={"read": reader}, **default)
 
 
-def may(reader: Reader) -> Any:
-    """A field that may be missing, and is None then."""
-    return dataclasses.field(default=None, metadata={"read": reader})
+may = functools.partial(must, default=None)  # a field that may be missing, and is None then
 
 
 class Document:
@@ -109,9 +108,8 @@ def read(kind: type, content: Any, name: str = "document") -> Any:
     """The document of this kind that a dict holds. ValueError where it holds none."""
     fields = {field.name: field for field in dataclasses.fields(kind)}
     needed = [name for name, field in fields.items() if field.default is dataclasses.MISSING]
-    content = named(content, name, needed, fields)
-    return kind(**{name: fields[name].metadata["read"](content[name], name)
-                   for name in fields if name in content})
+    return kind(**{name: fields[name].metadata["read"](each, name)
+                   for name, each in named(content, name, needed, fields).items()})
 
 
 epsilon = functools.partial(number, low=1e-6, high=1e3, accepted="numbers from 1e-6 to 1e3")
@@ -144,16 +142,13 @@ def dict_of(reader: Reader) -> Reader:
 
 def array(value: list, name: str) -> np.ndarray:
     """The array that was listed; every entry a finite real number."""
-    try:
+    with contextlib.suppress(OverflowError, TypeError, ValueError):
         listed = np.array(value, dtype=object)  # no bool and no str becomes a number
-        made = listed.astype(float)
-        sound = isinstance(value, list) and {*map(type, listed.ravel())} <= {int, float}
-        sound = sound and np.isfinite(made).all() and (made == listed).all()
-    except (OverflowError, TypeError, ValueError):
-        sound = False
-    if not sound:
-        raise ValueError(f"{name} is {value!r}; accepted are nested lists of finite numbers")
-    return made
+        made, kinds = listed.astype(float), {*map(type, listed.ravel())}
+        if isinstance(value, list) and kinds <= {int, float} and np.isfinite(made).all():
+            if (made == listed).all():
+                return made
+    raise ValueError(f"{name} is {value!r}; accepted are nested lists of finite numbers")
 
 
 def point(value: list | dict, name: str) -> np.ndarray:
