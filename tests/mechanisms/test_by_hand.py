@@ -411,5 +411,9 @@ def test_noise_that_has_no_error_or_no_loss_says_so():
 
     with pytest.raises(NotImplementedError):
         plan(3, 40, 1.0, 1.0, 1e-6, [Silent])
-    with pytest.raises(ValueError, match="Silent"):
-        compose([Silent()], 6)
+    account = BudgetAccountant(1.0, 1e-6)
+    for asked in (lambda: compose([Silent()], 6),
+                  lambda: private(Silent).fit(X, accountant=account)):
+        with pytest.raises((ValueError, AttributeError), match="loss"):
+            asked()
+    assert "0 releases" in repr(account)

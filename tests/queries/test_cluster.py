@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 from conftest import mostly_slow
 
-from spdlib import AffineInvariant, Euclidean, PrivateFrechetMean, ball_from_bounds, random_spd
+from spdlib import AffineInvariant, Ball, Euclidean, PrivateFrechetMean, random_spd
 from spdlib.descriptors import covariance_descriptors, descriptor_ball
-from spdlib.queries import FrechetMean
+from spdlib.queries import FrechetMean, sums
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
 da = pytest.importorskip("dask.array", reason="dask is not installed")
 
 K, N = 4, 300
-CENTER, RADIUS = ball_from_bounds(0.1, 10.0, K)
+BALL = Ball.from_bounds(0.1, 10.0, K)
+CURVED = Ball(BALL.radius, BALL.center, AffineInvariant(K))
+SMALL = Ball(1.0, np.eye(1))
 X = random_spd(N, K, 1.0, rng=0)
 WEIGHTS = np.linspace(0, 3, N)
 on_a_cluster = pytest.mark.xdist_group("cluster")
@@ -30,12 +32,12 @@ def chunked(X, rng):
     return da.from_array(X, chunks=(tuple(sizes), *(-(-size // 2) for size in X.shape[1:])))
 
 
-def private(**options):
-    return PrivateFrechetMean(1.0, 1e-6, RADIUS, CENTER, **options)
+def private(ball=BALL, **options):
+    return PrivateFrechetMean(1.0, 1e-6, ball, **options)
 
 
 def query(X, weights=None, **options):
-    return FrechetMean(X, CENTER, RADIUS, weights=weights, **options)
+    return FrechetMean(X, BALL, weights=weights, **options)
 
 
 @pytest.fixture(autouse=True)
@@ -57,14 +59,14 @@ def test_the_sum_of_a_dask_array_has_the_bits_of_one_machine(weights, scheduler)
 
 
 def test_no_chunk_is_lost_on_the_way_up_the_tree():
-    records = np.arange(1.0, 74.0)[:, None]
+    records, ball = np.arange(1.0, 74.0)[:, None], Ball(100.0, [[0.0]], Euclidean(1))
     for n in (1, 2, 7, 8, 9, 16, 17, 63, 64, 65, 73):
         X = da.from_array(records[:n, None], chunks=(1, 1, 1))
-        assert FrechetMean(X, np.zeros((1, 1)), 100.0, Euclidean(1)).total() == n * (n + 1) / 2
+        assert FrechetMean(X, ball).total() == n * (n + 1) / 2
 
 
 @pytest.mark.parametrize("options", [
-    {}, {"mechanism": "l2"}, {"statistic": "tangent", "space": AffineInvariant(K)}])
+    {}, {"mechanism": "l2"}, {"statistic": "tangent", "ball": CURVED}])
 def test_a_release_has_the_bits_of_one_machine(options):
     lazy = chunked(X, np.random.default_rng(1))
     there = private(**options).fit(lazy, rng=1)
@@ -100,11 +102,9 @@ def test_each_chunk_is_computed_once():
 
 def test_a_task_that_runs_again_counts_no_record_twice(monkeypatch):
     """As where a worker has died and another one makes its sums anew."""
-    from spdlib import cluster
-
     for name in "_part", "_together":
-        once = getattr(cluster, name)
-        monkeypatch.setattr(cluster, name, lambda *args, once=once: (once(*args), once(*args))[1])
+        once = getattr(sums, name)
+        monkeypatch.setattr(sums, name, lambda *args, once=once: (once(*args), once(*args))[1])
     lazy = da.from_array(X, chunks=(20, K, K))
     assert np.array_equal(query(lazy).total(), query(X).total())
 
@@ -153,15 +153,15 @@ def no_computing(*_):
      r"X.compute_chunk_sizes\(\) are"),
     (lambda: private().fit(lazy().astype(bool)), "X is an array of dtype bool; accepted are real"),
     (lambda: private().fit(lazy().astype(complex)), "X is an array of dtype complex128"),
-    (lambda: private().fit(lazy()[:, :3]), r"X has shape \(300, 3, 4\); accepted is \(n, k, k\)"),
-    (lambda: private(space=AffineInvariant(K)).fit(lazy()),
+    (lambda: private().fit(lazy()[:, :3]), r"X has shape \(300, 3, 4\); accepted is \(n, 4, 4\)"),
+    (lambda: private(CURVED).fit(lazy()),
      r"space is AffineInvariant\(4\); accepted for records that are a dask array are flat"),
     (lambda: private(n=299).partial_fit(lazy()), "X has 300 records after 0; accepted are 299 in"),
     (lambda: private(n=9).partial_fit(lazy()[:, :, 0]), r"X has shape \(300, 4\); accepted is"),
     (lambda: query(lazy()).steps, "the records are a dask array or came in batches; accepted"),
-    (lambda: PrivateFrechetMean(1.0, 0, 1.0, np.eye(1), "k-norm gradient").fit(lazy(X[:, :1, :1])),
+    (lambda: PrivateFrechetMean(1.0, 0, SMALL, "k-norm gradient").fit(lazy(X[:, :1, :1])),
      "the records are a dask array or came in batches; accepted"),
-    (lambda: PrivateFrechetMean(1.0, 0, 1.0, np.eye(1), "k-norm gradient", n=N)
+    (lambda: PrivateFrechetMean(1.0, 0, SMALL, "k-norm gradient", n=N)
      .partial_fit(X[:, :1, :1]), "mechanism is 'k-norm gradient'; accepted for records that come"),
     (lambda: covariance_descriptors(lazy(np.ones((60, 5, 5, 2)))), r"images has shape \(60, 5"),
     (lambda: covariance_descriptors(lazy(np.ones((60, 5, 5), int))), "images has dtype int64"),
@@ -198,8 +198,8 @@ def test_descriptors_of_a_dask_array_are_lazy_and_have_the_bits_of_one_machine(i
     with dask.config.set(scheduler=no_computing):
         there = covariance_descriptors(chunks)
     assert there.shape == R.shape and np.array_equal(there.compute(), R)
-    center, radius = descriptor_ball(images.ndim * 2 - 5, 1e-6)
-    fits = [PrivateFrechetMean(1.0, 1e-6, radius, center).fit(Y, rng=1) for Y in (there, R)]
+    ball = descriptor_ball(images.ndim * 2 - 5, 1e-6)
+    fits = [private(ball).fit(Y, rng=1) for Y in (there, R)]
     assert np.array_equal(fits[0].mean_, fits[1].mean_)
 
 

@@ -2,13 +2,22 @@
 
 import contextlib
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from spdlib import FrechetMean, L2Mechanism, PrivateFrechetMean, RiemannianLaplace, TangentGaussian
+from spdlib import (
+    Ball,
+    FrechetMean,
+    L2Mechanism,
+    PrivateFrechetMean,
+    RiemannianLaplace,
+    TangentGaussian,
+)
 from spdlib.calibration import sigma_analytic, sigma_classical
+from spdlib.mechanisms import ClassicalGaussian
 from spdlib.queries import frechet_sensitivity
 from spdlib.spaces import Euclidean, LogEuclidean
 from spdlib.spaces.ball import clip_to_ball, project_to_ball
@@ -27,7 +36,8 @@ from spdlib.spd import (
 
 RADII = [1e-280, 1e-3, 0.1, 1.0, math.pi, math.nextafter(2, 0), 1e280]
 every_radius = pytest.mark.parametrize("radius", RADII)
-every_calibration = pytest.mark.parametrize("calibration", ["analytic", "classical"])
+every_calibration = pytest.mark.parametrize("mechanism, calibrated", [
+    (TangentGaussian, sigma_analytic), (ClassicalGaussian, sigma_classical)])
 
 
 def exact(rows):
@@ -77,14 +87,20 @@ NO_RADIUS = [0, -1.0, math.nan, math.inf, 1e-281, 1e281, True, "1", None, 1j]
 
 @pytest.mark.parametrize("function", [
     lambda r: frechet_sensitivity(3, r), lambda r: clip_to_ball(np.ones((1, 2)), r),
-    lambda r: project_to_ball(np.ones(2), r), lambda r: FrechetMean(np.eye(2)[None], None, r),
-    lambda r: PrivateFrechetMean(1.0, 1e-5, r).fit(np.eye(2)[None]),
-], ids=["sensitivity", "clip", "project", "query", "mean"])
+    lambda r: project_to_ball(np.ones(2), r), lambda r: Ball(r, np.eye(2)),
+    lambda r: Ball(1.0, np.eye(2)).of_radius(r),
+], ids=["sensitivity", "clip", "project", "ball", "another ball"])
 def test_a_radius_that_is_none_is_refused(function):
     message = "radius is .*; accepted are numbers from 1e-280 to 1e280"
     for radius in [*NO_RADIUS, np.float32(0), np.float32(math.inf)]:
         with pytest.raises(ValueError, match=message):
             pytest.fail(f"{radius!r} gives {function(radius)}")
+
+
+@pytest.mark.parametrize("ball", [None, 1.0, np.float64(1), "1", (1.0, [[1.0]]), Ball])
+def test_a_query_whose_ball_is_none_is_refused(ball):
+    with pytest.raises(ValueError, match=f"^ball is {re.escape(repr(ball))}; accepted is a Ball"):
+        FrechetMean(np.eye(2)[None], ball)
 
 
 # clipping
@@ -151,16 +167,15 @@ def test_records_that_are_not_finite_are_refused(bad):
 
 # the query
 
-def change2(one, other, radius, **options):
+def change2(one, other, ball):
     """Exact squared distance between the floats that are the means of two data sets."""
-    steps = [FrechetMean(X, None, radius, **options).step for X in (one, other)]
-    return distance2(*exact(steps))
+    return distance2(*exact([FrechetMean(X, ball).step for X in (one, other)]))
 
 
-def clipped_mean(X, radius, center=None):
+def clipped_mean(X, radius, center):
     """The mean of the clipped records, without noise."""
-    query = FrechetMean(X, center, radius)
-    return query.space.exp(query.center, query.step)
+    query = FrechetMean(X, Ball(radius, center))
+    return query.space.exp(query.ball.center, query.step)
 
 
 def test_the_mean_moves_by_at_most_the_sensitivity_when_a_record_is_replaced():
@@ -173,9 +188,10 @@ def test_the_mean_moves_by_at_most_the_sensitivity_when_a_record_is_replaced():
         y *= rng.choice([0.99, 1, 1.01]) * radius / np.linalg.norm(y, axis=1, keepdims=True)
         X = expm(invvecd(y))
         replaced = np.concatenate([X[1:n], X[n:]])
-        sensitivity = FrechetMean(X[:n], None, radius).sensitivity
+        ball = Ball(radius, np.eye(k))
+        sensitivity = FrechetMean(X[:n], ball).sensitivity
         assert sensitivity == frechet_sensitivity(n, radius)
-        share = change2(X[:n], replaced, radius) / Fraction(sensitivity) ** 2
+        share = change2(X[:n], replaced, ball) / Fraction(sensitivity) ** 2
         assert share <= 1
         largest = max(largest, share)
     assert largest > 1 - Fraction(1, 10**6)  # the search comes close: r/n would have been exceeded
@@ -183,18 +199,19 @@ def test_the_mean_moves_by_at_most_the_sensitivity_when_a_record_is_replaced():
 
 def test_any_outlier_moves_the_mean_by_at_most_2r_over_n():
     X, bound = random_spd(5, 3, 0.5, 0), Fraction(frechet_sensitivity(5, 2.0))
+    ball = Ball(2.0, np.eye(3))
     for outlier in (1e-300 * np.eye(3), 1e300 * np.eye(3), np.diag([1e-7, 1, 1e7])):
-        assert change2(X, np.concatenate([outlier[None], X[1:]]), 2.0) <= bound**2
+        assert change2(X, np.concatenate([outlier[None], X[1:]]), ball) <= bound**2
 
 
 def test_within_the_ball_the_mean_is_the_frechet_mean():
     X = random_spd(20, 3, 1.0, 0)
-    np.testing.assert_allclose(clipped_mean(X, 2.0), mean_logeuclid(X), rtol=1e-12)
+    np.testing.assert_allclose(clipped_mean(X, 2.0, np.eye(3)), mean_logeuclid(X), rtol=1e-12)
 
 
 def test_records_are_clipped_to_the_ball_about_the_centre():
     C, X = random_spd(2, 3, 1.0, 1)[0], random_spd(6, 3, 1.5, 0)
-    shifted = clipped_mean(ominus(X, C), 0.7)
+    shifted = clipped_mean(ominus(X, C), 0.7, np.eye(3))
     assert distance_logeuclid(shifted, mean_logeuclid(ominus(X, C))) > 0.1  # some were outside
     np.testing.assert_allclose(clipped_mean(X, 0.7, C), oplus(shifted, C), rtol=1e-10)
     assert distance_logeuclid(clipped_mean(odot(10, X), 0.7, C), C) <= 0.7 * (1 + 1e-12)
@@ -202,10 +219,11 @@ def test_records_are_clipped_to_the_ball_about_the_centre():
 
 def test_the_release_is_the_answer_to_the_query_projected_and_brought_down():
     C, X = random_spd(2, 3, 1.0, 1)[0], random_spd(6, 3, 1.5, 0)
-    query = FrechetMean(X, C, 0.7)
+    ball = Ball(0.7, C)
+    query = FrechetMean(X, ball)
     mechanism = TangentGaussian.of(query, 0.5, 1e-5)
     for seed in range(10):
-        fitted = PrivateFrechetMean(0.5, 1e-5, 0.7, center=C).fit(X, rng=seed)
+        fitted = PrivateFrechetMean(0.5, 1e-5, ball).fit(X, rng=seed)
         step = project_to_ball(mechanism.answer(query, seed), 0.7)
         assert np.array_equal(fitted.log_mean_, vecd(logm(C)) + step)
         assert np.array_equal(fitted.mean_, query.space.exp(C, step))
@@ -214,11 +232,10 @@ def test_the_release_is_the_answer_to_the_query_projected_and_brought_down():
 # the release
 
 @every_calibration
-def test_the_release_is_the_mean_with_the_noise_of_the_seed(calibration):
+def test_the_release_is_the_mean_with_the_noise_of_the_seed(mechanism, calibrated):
     X, sensitivity = random_spd(100, 3, 0.5, 0), frechet_sensitivity(100, 1.0)
-    mechanism = {"analytic": "gaussian", "classical": "classical gaussian"}[calibration]
-    fitted = PrivateFrechetMean(0.5, 1e-5, 1.0, mechanism=mechanism).fit(X, rng=7)
-    calibrated = {"analytic": sigma_analytic, "classical": sigma_classical}[calibration]
+    ball = Ball(1.0, np.eye(3))
+    fitted = PrivateFrechetMean(0.5, 1e-5, ball, mechanism.name).fit(X, rng=7)
     sigma = calibrated(sensitivity, 0.5, 1e-5)
     noise = sigma * np.random.default_rng(7).standard_normal(6)
     expected = vecd(logm(mean_logeuclid(X))) + noise
@@ -237,7 +254,7 @@ def test_the_release_is_the_mean_with_the_noise_of_the_seed(calibration):
 ])
 def test_the_release_has_the_noise_of_the_mechanism_that_was_asked_for(mechanism, delta, made):
     X = random_spd(60, 3, 0.5, 0)
-    fitted = PrivateFrechetMean(0.5, delta, 1.0, mechanism=mechanism).fit(X, rng=7)
+    fitted = PrivateFrechetMean(0.5, delta, Ball(1.0, np.eye(3)), mechanism).fit(X, rng=7)
     expected = made(frechet_sensitivity(60, 1.0))
     assert vars(fitted.mechanism_) == vars(expected)
     released = expected.release(mean_logeuclid(X), rng=7)
@@ -246,10 +263,10 @@ def test_the_release_has_the_noise_of_the_mechanism_that_was_asked_for(mechanism
 
 
 def test_nothing_but_the_release_depends_on_the_data():
-    private = [PrivateFrechetMean(1.0, 1e-5, 1.5, center=2 * np.eye(2)) for _ in range(2)]
+    private = [PrivateFrechetMean(1.0, 1e-5, Ball(1.5, 2 * np.eye(2))) for _ in range(2)]
     first, second = (vars(one.fit(random_spd(9, 2, r, 1), rng=0))
                      for one, r in zip(private, (0.2, 2), strict=True))
-    parameters = set(vars(PrivateFrechetMean(1.0, 1e-5, 1.5)))
+    parameters = set(vars(PrivateFrechetMean(1.0, 1e-5)))
     assert set(first) == parameters | {"mean_", "log_mean_", "mechanism_", "privacy_",
                                        "release_"}
     documents = [each.pop("release_").to_dict() for each in (first, second)]
@@ -262,12 +279,14 @@ def test_nothing_but_the_release_depends_on_the_data():
 
 
 def test_the_promise_is_said_in_words():
-    words = PrivateFrechetMean(0.5, 1e-5, 1.5).fit(random_spd(9, 2, 1, 1)).privacy_
+    private = PrivateFrechetMean(0.5, 1e-5, Ball(1.5, np.eye(2)))
+    words = private.fit(random_spd(9, 2, 1, 1)).privacy_
     for part in ("(0.5, 1e-05)", "replaced", "n = 9", "radius 1.5"):
         assert part in words
 
 
-PRIVATE = PrivateFrechetMean(1.0, 1e-5, 1.0)
+BALL = Ball(1.0, np.eye(2))
+PRIVATE = PrivateFrechetMean(1.0, 1e-5, BALL)
 
 
 def test_a_generator_repeats_its_releases_but_no_release_repeats_another():
@@ -281,16 +300,16 @@ def test_a_generator_repeats_its_releases_but_no_release_repeats_another():
 
 def test_without_a_seed_every_release_has_fresh_noise():
     X = random_spd(9, 2, 0.5, 0)
-    one, other = PrivateFrechetMean(1.0, 1e-5, 1.0), PrivateFrechetMean(1.0, 1e-5, 1.0)
+    one, other = PrivateFrechetMean(1.0, 1e-5, BALL), PrivateFrechetMean(1.0, 1e-5, BALL)
     releases = [one.fit(X).mean_, one.fit(X).mean_, other.fit(X, rng=None).mean_]
     assert len({release.tobytes() for release in releases}) == 3
 
 
 NO_MECHANISM = (r"accepted are \['classical gaussian', 'discrete gaussian', 'gaussian', "
                 "'k-norm gradient', 'l2', ")
-NO_CENTRE = "center is no point that float64 can hold: "
-WRONG = {"mechanism": "exact", "epsilon": 0, "delta": 1, "radius": 0, "on_invalid": "drop",
-         "center": -np.eye(2), "rng": True}
+NO_BALL = r"; accepted is a Ball, such as Ball\(radius, center, space\) or "
+WRONG = {"mechanism": "exact", "epsilon": 0, "delta": 1, "ball": 1.0, "on_invalid": "drop",
+         "rng": True}
 
 
 @pytest.mark.parametrize("arguments, message", [
@@ -303,34 +322,54 @@ WRONG = {"mechanism": "exact", "epsilon": 0, "delta": 1, "radius": 0, "on_invali
     ({"epsilon": 0}, "^epsilon is 0; accepted are"), ({"epsilon": math.nan}, "^epsilon is nan; "),
     ({"delta": 0}, "^delta is 0; accepted are .*laplace"),
     ({"delta": 0.6}, "^delta is 0.6; accepted are"),
-    ({"radius": 0}, "^radius is 0; accepted are"),
+    ({"ball": None}, "^ball is None" + NO_BALL), ({"ball": 1.0}, "^ball is 1.0" + NO_BALL),
+    ({"ball": (1.0, [[1.0]])}, r"^ball is \(1.0, \[\[1.0\]\]\)" + NO_BALL),
     ({"on_invalid": "drop"}, r"^on_invalid is 'drop'; accepted are \['center', 'raise'\]"),
     ({"on_invalid": True}, "^on_invalid is True; accepted are"),
     ({"rng": True}, "^rng is True; accepted are"), ({"rng": "x"}, "^rng is 'x'; accepted are"),
     ({"rng": -1}, "^rng is -1; accepted are"),
-    ({"center": np.eye(3)}, r"^center has shape \(3, 3\); accepted is \(2, 2\)"),
-    ({"center": np.eye(2)[None]}, r"^center has shape \(1, 2, 2\)"),
-    ({"center": -np.eye(2)}, NO_CENTRE + ".*is not positive definite"),
-    ({"center": np.array([[1, 0.5], [0, 1]])}, NO_CENTRE + ".*is not symmetric"),
-    ({"center": np.diag([1, math.nan])}, NO_CENTRE + ".*is nan"),
-    ({"center": 1j * np.eye(2)}, "^center is an array of dtype complex128"),
-    ({"center": np.ma.masked_equal(np.eye(2), 0)}, "^center is an array with masked entries"),
-    ({"center": "I"}, "^center is an array of dtype <U1"),
 ])
 def test_a_wrong_parameter_is_refused_by_fit_before_the_records(arguments, message):
     arguments = dict(arguments)
     rng = arguments.pop("rng", 0)
-    private = PrivateFrechetMean(**{"epsilon": 0.5, "delta": 1e-5, "radius": 1.0} | arguments)
+    private = PrivateFrechetMean(**{"epsilon": 0.5, "delta": 1e-5, "ball": BALL} | arguments)
     for records in random_spd(3, 2, 1, 0), np.full((3, 2, 2), np.nan):
         with pytest.raises(ValueError, match=message):
             pytest.fail(f"of {records} {private.fit(records, rng=rng)} makes a release")
+
+
+NO_CENTRE = "center is no point that float64 can hold: "
+
+
+@pytest.mark.parametrize("center, message", [
+    (np.eye(3), r"^center has shape \(3, 3\); accepted is \(2, 2\)"),
+    (np.eye(2)[None], r"^center has shape \(1, 2, 2\); accepted is \(2, 2\)"),
+    (-np.eye(2), NO_CENTRE + ".*is not positive definite"),
+    (np.array([[1, 0.5], [0, 1]]), NO_CENTRE + ".*is not symmetric"),
+    (np.diag([1, math.nan]), NO_CENTRE + ".*is nan"),
+    (1j * np.eye(2), "^center is an array of dtype complex128"),
+    (np.ma.masked_equal(np.eye(2), 0), "^center is an array with masked entries"),
+    ("I", "^center is an array of dtype <U1"), (None, "^center is an array of dtype object"),
+])
+def test_a_centre_that_is_none_is_refused(center, message):
+    with pytest.raises(ValueError, match=message):
+        Ball(1.0, center, LogEuclidean(2))
+    if np.shape(center) == (2, 2):  # without a space, one of the centre's size is meant
+        with pytest.raises(ValueError, match=message):
+            Ball(1.0, center)
+
+
+@pytest.mark.parametrize("center", [np.eye(2)[None], np.ones(2), np.ones((2, 3)), 2.0, "I", None])
+def test_without_a_space_a_centre_that_is_no_square_is_refused(center):
+    with pytest.raises(ValueError, match=r"^center has shape \(.*; accepted .* is \(k, k\)"):
+        Ball(1.0, center)
 
 
 @pytest.mark.parametrize("name", WRONG)
 @pytest.mark.parametrize("mechanism", ["gaussian", "classical gaussian", "l2", "laplace"])
 def test_parameters_are_refused_before_anything_is_drawn(name, mechanism):
     rng = np.random.default_rng(0)
-    good = {"epsilon": 0.5, "delta": 0 if mechanism == "laplace" else 1e-5, "radius": 1.0,
+    good = {"epsilon": 0.5, "delta": 0 if mechanism == "laplace" else 1e-5, "ball": BALL,
             "mechanism": mechanism}
     private = PrivateFrechetMean(**good)
     if name != "rng":
@@ -350,8 +389,8 @@ def test_a_wrong_record_is_refused_before_anything_is_drawn():
 @pytest.mark.parametrize("name", ["record", "shape", *WRONG])
 def test_a_fit_that_fails_leaves_no_attribute_of_an_earlier_one(name):
     X = random_spd(3, 2, 1, 0)
-    private = PrivateFrechetMean(0.5, 1e-5, 1.0).fit(X)
-    parameters = set(vars(PrivateFrechetMean(0.5, 1e-5, 1.0)))
+    private = PrivateFrechetMean(0.5, 1e-5, BALL).fit(X)
+    parameters = set(vars(PrivateFrechetMean(0.5, 1e-5)))
     rng = True if name == "rng" else None
     if name in parameters:
         private.set_params(**{name: WRONG[name]})
@@ -362,7 +401,7 @@ def test_a_fit_that_fails_leaves_no_attribute_of_an_earlier_one(name):
 
 
 @pytest.mark.parametrize("X, message", [
-    (np.eye(2), r"X has shape \(2, 2\); accepted is \(n, k, k\) with n ≥ 1"),
+    (np.eye(2), r"X has shape \(2, 2\); accepted is \(n, 2, 2\) with n ≥ 1"),
     (np.ones((0, 2, 2)), "X has shape"),
     (np.ones((1, 1, 2, 2)) + np.eye(2), "X has shape"), (np.ones((2, 2, 3)), "X has shape"),
     (np.ones((2, 0, 0)), "X has shape"), ([], r"X has shape \(0,\)"), (3.0, r"X has shape \(\)"),
@@ -383,8 +422,9 @@ def test_records_that_are_none_are_refused(X, message):
 # the mechanism
 
 @every_calibration
-def test_the_noise_is_normal_of_the_calibrated_scale(calibration):
-    mechanism = TangentGaussian(0.2, 0.5, 1e-5, calibration)
+def test_the_noise_is_normal_of_the_calibrated_scale(mechanism, calibrated):
+    mechanism = mechanism(0.2, 0.5, 1e-5)
+    assert mechanism.sigma == calibrated(0.2, 0.5, 1e-5)
     y = np.arange(12.0).reshape(4, 3)
     noise = mechanism.sigma * np.random.default_rng(5).standard_normal((4, 3))
     assert np.array_equal(mechanism.perturb(y, 5), y + noise)
@@ -413,8 +453,9 @@ def test_coordinates_that_are_not_finite_are_not_released(bad):
 
 
 def test_an_outlier_that_float64_cannot_tell_from_a_singular_matrix_is_refused():
+    private = PrivateFrechetMean(1.0, 1e-5, Ball(2.0, np.eye(3)))
     with pytest.raises(ValueError, match=r"X\[0\] is not positive definite"):
-        PrivateFrechetMean(1.0, 1e-5, 2.0).fit([np.diag([1e-200, 1, 1e200]), np.eye(3)])
+        private.fit([np.diag([1e-200, 1, 1e200]), np.eye(3)])
 
 
 def test_a_mechanism_without_a_seed_has_fresh_noise():
@@ -423,16 +464,16 @@ def test_a_mechanism_without_a_seed_has_fresh_noise():
 
 
 def test_the_analytic_noise_is_smaller_and_only_it_goes_beyond_epsilon_1():
-    classical = TangentGaussian(1.0, 0.99, 1e-5, "classical")
+    classical = ClassicalGaussian(1.0, 0.99, 1e-5)
     assert TangentGaussian(1.0, 0.99, 1e-5).sigma < classical.sigma
     assert TangentGaussian(1.0, 3.0, 1e-5).sigma > 0
     with pytest.raises(ValueError, match="epsilon"):
-        TangentGaussian(1.0, 1.0, 1e-5, "classical")
+        ClassicalGaussian(1.0, 1.0, 1e-5)
 
 
 @pytest.mark.parametrize("arguments, message", [
-    ((0.2, 0.5, 1e-5, "exact"), "calibration is 'exact'"), ((0, 0.5, 1e-5), "sensitivity"),
-    ((math.inf, 0.5, 1e-5), "sensitivity"), ((0.2, 0.5, 0.7), "delta"),
+    ((0, 0.5, 1e-5), "sensitivity"), ((math.inf, 0.5, 1e-5), "sensitivity"),
+    ((0.2, 0.5, 0.7), "delta"),
 ])
 def test_a_mechanism_that_keeps_no_promise_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
@@ -442,7 +483,7 @@ def test_a_mechanism_that_keeps_no_promise_is_refused(arguments, message):
 def test_a_space_of_another_size_is_refused():
     message = r"X has shape \(3, 2, 2\); accepted is \(n, 4, 4\) .* points of LogEuclidean\(4\)"
     with pytest.raises(ValueError, match=message):
-        FrechetMean(random_spd(3, 2, 1, 0), None, 1.0, LogEuclidean(4))
+        FrechetMean(random_spd(3, 2, 1, 0), Ball(1.0, np.eye(4)))
 
 
 def test_in_the_euclidean_space_a_record_that_is_no_point_gives_way_to_the_centre():
@@ -451,6 +492,6 @@ def test_in_the_euclidean_space_a_record_that_is_no_point_gives_way_to_the_centr
     repaired[1], broken[1] = np.eye(2), [[1, 2], [3, 4]]
     infinite = X.copy()
     infinite[1] = [[0, 1.5e308], [1.5e308, 0]]  # in its coordinates
-    steps = [FrechetMean(records, np.eye(2), 9.0, Euclidean(2), "center").step
-             for records in (repaired, broken, infinite)]
+    ball = Ball(9.0, np.eye(2), Euclidean(2))
+    steps = [FrechetMean(records, ball, "center").step for records in (repaired, broken, infinite)]
     assert np.array_equal(*steps[:2]) and np.array_equal(*steps[1:])

@@ -10,13 +10,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from conftest import mostly_slow
-from spdlib.clipping import public_center, seen_from
 
-from spdlib import PrivateClassMeans, PrivateFrechetMean, PrivateGeodesicRegression
-from spdlib.estimators import private_clipped_count
+from spdlib import (
+    NoisyDescent,
+    PrivateClassMeans,
+    PrivateFrechetMean,
+    PrivateGeodesicRegression,
+    private_clipped_count,
+)
 from spdlib.queries import ClassSums, CurveQuery, FrechetMean, RunningMean
+from spdlib.queries.sums import ClippedSum
 from spdlib.spaces import (
     AffineInvariant,
+    Ball,
     Euclidean,
     KendallPlanar,
     LogEuclidean,
@@ -26,6 +32,7 @@ from spdlib.spaces import (
 from spdlib.spaces.ball import clip_to_ball, finest_grid
 
 N = 23  # hard records
+UNIT = Ball(1.0, np.eye(2))
 
 
 def directions(rng, d):
@@ -79,11 +86,6 @@ def matrices(rng, k):
     return X
 
 
-def charted(space, X):
-    """The space and its chart at the first record."""
-    return space, TangentSpace(space, X[0])
-
-
 CURVED = {f"S{d}": (Sphere(d), directions, d) for d in (1, 2, 5, 40)}
 CURVED |= {f"shapes of {m}": (KendallPlanar(m), shapes, m) for m in (3, 5, 40)}
 CURVED |= {f"affine-invariant {k}": (AffineInvariant(k), matrices, k) for k in (1, 2, 3, 5)}
@@ -96,13 +98,14 @@ for _k in (1, 2, 3, 5, 9, 30):
     SPACES[f"log-Euclidean {_k}"] = LogEuclidean(_k), matrices(np.random.default_rng(_k), _k)
 for _k in (1, 2, 5):
     SPACES[f"Euclidean {_k}"] = Euclidean(_k), matrices(np.random.default_rng(_k), _k)
-FLAT = {name: entry for name, entry in SPACES.items() if entry[0].flat}
+BALLS = {name: (Ball(1.0, X[0], space), X) for name, (space, X) in SPACES.items()}
+FLAT = {name: (ball, X) for name, (ball, X) in BALLS.items() if ball.space.flat}
 FAST = ("S2", "chart of S5", "chart of shapes of 40", "log-Euclidean 3", "chart of affine-"
         "invariant 2")
 
 
-def every(spaces):
-    return pytest.mark.parametrize("name", mostly_slow(list(spaces), *FAST))
+def every(balls):
+    return pytest.mark.parametrize("name", mostly_slow(list(balls), *FAST))
 
 
 def layouts(X, folder):
@@ -145,19 +148,18 @@ def replaced(X, i, by):
 OTHERS = ("NaN", "inf", "-inf", "zero", "too long", "denormal", "masked", "asymmetric", "another")
 
 
-def alone(space, X, center=None):
+def alone(ball, X):
     """The step to each record, computed with nothing beside it, and whether it is a point."""
-    center = public_center(X[0] if center is None else center, space)
-    found = [seen_from(center, X[i:i + 1], space, "center") for i in range(len(X))]
+    found = [ball.seen(X[i:i + 1], "center") for i in range(len(X))]
     return np.concatenate([steps for steps, _ in found]), np.array([sound[0] for _, sound in found])
 
 
-def sums(space, X, center, radius=1.0, weights=None):
+def sums(ball, X, weights=None):
     """The exact sum of the clipped steps, each of which is found alone, as fractions."""
     each = np.ones(len(X)) if weights is None else weights
-    grid = finest_grid(radius, len(X))
-    steps = [clip_to_ball(step[None], radius, grid, np.array([[weight]]))[0]
-             for step, weight in zip(alone(space, X, center)[0], each, strict=True)]
+    grid = finest_grid(ball.radius, len(X))
+    steps = [clip_to_ball(step[None], ball.radius, grid, np.array([[weight]]))[0]
+             for step, weight in zip(alone(ball, X)[0], each, strict=True)]
     return [sum(map(Fraction, column)) for column in np.array(steps).T.tolist()]
 
 
@@ -169,80 +171,78 @@ def as_fractions(total):
     return [Fraction(entry) for entry in total.tolist()]
 
 
-@every(SPACES)
+@every(BALLS)
 def test_a_step_has_the_same_bits_alone_in_any_batch_and_in_any_layout(name, tmp_path):
-    space, X = SPACES[name]
-    expected, sound = alone(space, X)
-    center = public_center(X[0], space)
+    ball, X = BALLS[name]
+    expected, sound = alone(ball, X)
     assert not expected[~sound].any() and np.isfinite(expected).all()
     for layout, Y in layouts(X, tmp_path):
-        query = FrechetMean(Y, X[0], 1.0, space, "center")
-        assert bits(query._bare_steps()) == bits(expected), layout
+        query = FrechetMean(Y, ball, "center")
+        assert bits(query.bare_steps()) == bits(expected), layout
     rng = np.random.default_rng(0)
     for m in (1, 2, 3, 7, 16):
         some = rng.permutation(N)[:m]
-        steps, here = seen_from(center, X[some], space, "center")
+        steps, here = ball.seen(X[some], "center")
         assert bits(steps) == bits(expected[some]) and np.array_equal(here, sound[some])
     many = rng.integers(N, size=3000)  # more than a block
-    assert bits(seen_from(center, X[many], space, "center")[0]) == bits(expected[many])
+    assert bits(ball.seen(X[many], "center")[0]) == bits(expected[many])
 
 
-@every(SPACES)
+@every(BALLS)
 @pytest.mark.parametrize("by", mostly_slow(OTHERS, "NaN", "masked"))
 def test_no_record_moves_a_bit_of_the_step_to_another(name, by, tmp_path):
-    space, X = SPACES[name]
-    expected = alone(space, X)[0]
+    ball, X = BALLS[name]
+    expected = alone(ball, X)[0]
     for i in (0, 5, N - 2):
         Y = replaced(X, i, by)
         others = np.arange(N) != i
         kept = layouts(Y, tmp_path) if by != "masked" else [("masked", Y), ("F", Y.copy("F"))]
         for layout, Z in kept:
-            steps = FrechetMean(Z, X[0], 1.0, space, "center")._bare_steps()
+            steps = FrechetMean(Z, ball, "center").bare_steps()
             assert bits(steps[others]) == bits(expected[others]), layout
     only = np.full_like(X[:4], np.nan)  # no point but one
     only[2] = X[3]
-    steps, _ = seen_from(public_center(X[0], space), only, space, "center")
+    steps, _ = ball.seen(only, "center")
     assert bits(steps[2]) == bits(expected[3])
 
 
 @every(FLAT)
 def test_every_way_in_adds_up_the_steps_that_records_have_alone(name, tmp_path):
-    space, X = FLAT[name]
-    center, sound = X[0], alone(space, X)[1]
+    ball, X = FLAT[name]
+    sound = alone(ball, X)[1]
     bad = replaced(X, 4, "NaN")
     labels, weights = np.arange(N) % 2, 2.0 ** -(np.arange(N) % 3)
-    of_all, weighted = sums(space, bad, center), sums(space, bad, center, weights=weights)
+    of_all, weighted = sums(ball, bad), sums(ball, bad, weights)
     by_class = [total for label in (0, 1) for total in sums(
-        space, np.where((labels == label).reshape(-1, *(X.ndim - 1) * (1,)), bad, np.nan), center)]
-    outside = sum(map(bool, (np.linalg.norm(alone(space, bad)[0], axis=1) > 1)))
+        ball, np.where((labels == label).reshape(-1, *(X.ndim - 1) * (1,)), bad, np.nan))]
+    outside = sum(map(bool, (np.linalg.norm(alone(ball, bad)[0], axis=1) > 1)))
     for layout, Y in layouts(bad, tmp_path):
-        about = center, 1.0, space, "center"
-        assert as_fractions(FrechetMean(Y, *about).total()) == of_all, layout
-        assert as_fractions(FrechetMean(Y, *about, weights).total()) == weighted, layout
-        running, one_by_one = (RunningMean(N, *about) for _ in range(2))
+        assert as_fractions(FrechetMean(Y, ball, "center").total()) == of_all, layout
+        assert as_fractions(FrechetMean(Y, ball, "center", weights).total()) == weighted, layout
+        running, one_by_one = (RunningMean(N, ball, "center") for _ in range(2))
         for batch in (Y[:1], Y[1:9], Y[9:]):
             running.add(batch)
         for i in range(N):
             one_by_one.add(Y[i:i + 1])
         assert as_fractions(running.total()) == as_fractions(one_by_one.total()) == of_all, layout
-        classes = ClassSums(Y, labels, [0, 1], center, 1.0, space, "center").total()
-        assert as_fractions(classes[:2 * space.dim]) == by_class, layout
-        assert private_clipped_count(Y, center, 1.0, 1e3, space=space, on_invalid="center",
-                                     rng=0) == outside, layout
+        classes = ClassSums(Y, labels, [0, 1], ball, "center").total()
+        assert as_fractions(classes[:2 * ball.space.dim]) == by_class, layout
+        count = private_clipped_count(Y, ball, 1e3, on_invalid="center", rng=0)
+        assert count == outside, layout
     assert not sound.all() or outside > 0
 
 
-@every(SPACES)
+@every(BALLS)
 def test_a_regression_sees_the_steps_that_records_have_alone(name, tmp_path):
-    space, X = SPACES[name]
+    ball, X = BALLS[name]
     bad, x = replaced(X, 4, "NaN"), np.linspace(0, 1, N)
-    expected, sound = alone(space, bad)
+    expected, sound = alone(ball, bad)
     sound[7] = False  # whose x is none
     expected[7] = 0
     for layout, Y in layouts(bad, tmp_path):
         for _, t in layouts(np.where(np.arange(N) == 7, np.inf, x)[:, None], tmp_path):
             t = [row[0] for row in t] if isinstance(t, list) else t[:, 0]
-            query = CurveQuery(t, Y, X[0], 0.1, 0.1, space, (0, 1), "center")
+            query = CurveQuery(t, Y, ball.of_radius(0.1), 0.1, (0, 1), "center")
             assert bits(query.steps) == bits(expected), layout
             assert bits(query.times) == bits(np.where(sound, x - 0.5, 0)), layout
             if layout != "C":
@@ -253,16 +253,15 @@ def test_a_regression_sees_the_steps_that_records_have_alone(name, tmp_path):
 def test_chunks_of_any_layout_add_up_to_the_same_sum(name, tmp_path):
     da = pytest.importorskip("dask.array", reason="dask is not installed")
     dask = pytest.importorskip("dask")
-    space, X = FLAT[name]
-    expected = sums(space, replaced(X, 4, "NaN"), X[0])
+    ball, X = FLAT[name]
+    expected = sums(ball, replaced(X, 4, "NaN"))
     masked = replaced(X, 4, "masked")
     kinds = [Y for layout, Y in layouts(replaced(X, 4, "NaN"), tmp_path)
              if layout in ("C", "Fortran", "reversed components", "memory-mapped")]
     with dask.config.set(scheduler="threads"), np.errstate(all="raise"):
         for Y, m in itertools.product([*kinds, masked, masked.copy("F")], (1, 7, N)):
             chunks = da.from_array(Y, chunks=(m, *X.shape[1:]), asarray=False)
-            query = FrechetMean(chunks, X[0], 1.0, space, "center")
-            assert as_fractions(query.total()) == expected
+            assert as_fractions(FrechetMean(chunks, ball, "center").total()) == expected
 
 
 @every({name: entry for name, entry in SPACES.items() if "chart" not in name})
@@ -278,38 +277,38 @@ def test_a_distance_has_the_same_bits_alone_in_any_batch_and_in_any_layout(name,
         assert bits(space.dist(X[0], X[some])) == bits(expected[some])
 
 
-def releases(space, X, Y, rng):
+def releases(ball, Y, rng):
     """What all estimators release of records, at one seed."""
-    about = {"center": X[0], "on_invalid": "center", "space": space}
-    yield PrivateFrechetMean(1.0, 1e-6, 0.5, **about).fit(Y, rng=rng).mean_
-    if not space.flat:
-        about["space"] = space
-        yield PrivateFrechetMean(1.0, 1e-6, 0.5, statistic="tangent", **about).fit(Y, rng=rng).mean_
+    about = ball.of_radius(0.5), "gaussian", "center"
+    yield PrivateFrechetMean(1.0, 1e-6, *about).fit(Y, rng=rng).mean_
+    if not ball.space.flat:
+        yield PrivateFrechetMean(1.0, 1e-6, *about, statistic="tangent").fit(Y, rng=rng).mean_
         return
-    yield PrivateFrechetMean(1.0, 1e-6, 0.5, **about).fit(
+    yield PrivateFrechetMean(1.0, 1e-6, *about).fit(
         Y, sample_weight=np.arange(N) + 1.0, rng=rng).mean_
-    running = PrivateFrechetMean(1.0, 1e-6, 0.5, n=N, **about)
+    running = PrivateFrechetMean(1.0, 1e-6, *about, n=N)
     yield running.partial_fit(Y[:3]).partial_fit(Y[3:]).release(rng=rng).mean_
-    yield PrivateClassMeans(1.0, 1e-6, 0.5, [0, 1], **about).fit(
+    yield PrivateClassMeans(1.0, 1e-6, about[0], [0, 1], *about[1:]).fit(
         Y, [0, 1] * 11 + [None], rng=rng).means_
 
 
-@every(SPACES)
+@every(BALLS)
 def test_the_state_of_errors_and_the_layout_of_the_caller_change_no_release(name, tmp_path):
-    space, X = SPACES[name]
+    ball, X = BALLS[name]
     bad = replaced(X, 4, "NaN")
-    expected = [bits(release) for release in releases(space, X, bad, 0)]
+    expected = [bits(release) for release in releases(ball, bad, 0)]
     raised = []
     with np.errstate(all="call", call=lambda *told: raised.append(told)), \
             warnings.catch_warnings():
         warnings.simplefilter("error")
         for layout, Y in layouts(bad, tmp_path):
-            assert [bits(release) for release in releases(space, X, Y, 0)] == expected, layout
+            assert [bits(release) for release in releases(ball, Y, 0)] == expected, layout
     assert not raised
     with np.errstate(all="raise"):
-        assert [bits(release) for release in releases(space, X, bad, 0)] == expected
-        curve = PrivateGeodesicRegression(1.0, 1e-6, 0.1, 0.1, X[0], clip=0.5, space=space,
-                                          on_invalid="center")
+        assert [bits(release) for release in releases(ball, bad, 0)] == expected
+        curve = PrivateGeodesicRegression(
+            1.0, 1e-6, ball.of_radius(0.1), 0.1, mechanism=NoisyDescent.with_options(clip=0.5),
+            on_invalid="center")
         curve.fit(np.linspace(0, 1, N), bad, rng=0)
 
 
@@ -319,7 +318,7 @@ def test_a_record_that_is_none_is_named_where_it_is_not_replaced():
                       ("masked", r"X\[3, 0, 0\] is nan"),
                       ("asymmetric", r"X\[3\] is not symmetric")]:
         with pytest.raises(ValueError, match=words):
-            PrivateFrechetMean(1.0, 1e-6, 1.0).fit(replaced(X, 3, by))
+            PrivateFrechetMean(1.0, 1e-6, UNIT).fit(replaced(X, 3, by))
 
 
 @pytest.mark.parametrize("entry", [None, "1.0", "a", True, 1j, [1.0], object, 10**400,
@@ -328,12 +327,12 @@ def test_an_object_that_is_no_number_makes_a_bad_record_and_turns_no_other(entry
     X = np.tile(np.diag([1.0, 2.0]), (5, 1, 1))
     Y = X.astype(object)
     Y[3, 0, 1] = entry
-    steps, sound = seen_from(np.eye(2), FrechetMean(Y, None, 1.0)._X, LogEuclidean(2), "center")
+    steps, sound = UNIT.seen(FrechetMean(Y, UNIT)._X, "center")
     assert sound.tolist() == [True, True, True, False, True] and not steps[3].any()
-    assert bits(steps[:3]) == bits(seen_from(np.eye(2), X[:3], LogEuclidean(2))[0])
+    assert bits(steps[:3]) == bits(UNIT.seen(X[:3])[0])
     if not isinstance(entry, list):  # which makes a record of another shape
-        query = FrechetMean(Y.tolist(), None, 1.0, on_invalid="center")
-        assert bits(query._bare_steps()) == bits(steps)
+        query = FrechetMean(Y.tolist(), UNIT, "center")
+        assert bits(query.bare_steps()) == bits(steps)
 
 
 @pytest.mark.filterwarnings("error")
@@ -343,8 +342,8 @@ def test_what_is_half_a_number_is_none(entry):
     X = np.tile(np.eye(2), (3, 1, 1)).astype(object)
     X[1, 0, 0] = entry
     for Y in (X, X.tolist()):
-        query = FrechetMean(Y, None, 1.0, on_invalid="center")
-        assert not query._bare_steps().any() and np.isnan(query._X[1, 0, 0])
+        query = FrechetMean(Y, UNIT, "center")
+        assert not query.bare_steps().any() and np.isnan(query._X[1, 0, 0])
 
 
 def test_a_mask_is_seen_behind_an_array_like():
@@ -352,8 +351,8 @@ def test_a_mask_is_seen_behind_an_array_like():
         def __array__(self, dtype=None, copy=None):
             return np.ma.masked_array(2.0 * np.eye(2), [[True, False], [False, False]])
 
-    query = FrechetMean([Like(), 2 * np.eye(2)], None, 1.0, on_invalid="center")
-    assert query._bare_steps().any(axis=1).tolist() == [False, True]
+    query = FrechetMean([Like(), 2 * np.eye(2)], UNIT, "center")
+    assert query.bare_steps().any(axis=1).tolist() == [False, True]
 
 
 # what an attack found in a state before this one
@@ -381,14 +380,13 @@ LAYOUTS = {"C": np.ascontiguousarray, "Fortran": np.asfortranarray,
 @pytest.mark.parametrize("d", [2, 3, 6])
 def test_a_bad_record_on_a_sphere_leaves_the_mean_where_the_centre_does(d, layout):
     center, studies = at_the_cut_locus(d, LAYOUTS[layout])
-    chart = TangentSpace(Sphere(d), center)
-    first, second = (FrechetMean(X, chart.origin, 3.0, chart, "center") for X in studies)
+    ball = Ball(3.0, center, Sphere(d)).tangent()
+    first, second = (FrechetMean(X, ball, "center") for X in studies)
     assert bits(first.step) == bits(second.step)
-    counts = [private_clipped_count(X, chart.origin, 3.0, 1e3, space=chart, on_invalid="center",
-                                    rng=0) for X in studies]
+    counts = [private_clipped_count(X, ball, 1e3, on_invalid="center", rng=0) for X in studies]
     assert counts[0] == counts[1]
-    means = [PrivateClassMeans(1.0, 1e-6, 3.0, [0, 1], chart.origin, on_invalid="center",
-                               space=chart).fit(X, [0] * len(X), rng=0).means_ for X in studies]
+    means = [PrivateClassMeans(1.0, 1e-6, ball, [0, 1], on_invalid="center").fit(
+        X, [0] * len(X), rng=0).means_ for X in studies]
     assert bits(means[0]) == bits(means[1])
 
 
@@ -402,12 +400,13 @@ def test_a_shape_that_is_the_only_one_in_its_batch_has_the_step_that_it_has_besi
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     X += center * 1e-17 * 10.0 ** rng.uniform(-1, 1, (n, 1))
     chart = TangentSpace(space, center)
-    together = seen_from(center, X, chart)[0]
+    ball = Ball(1.5, center, chart)
+    together = ball.seen(X)[0]
     for j in range(0, n, 20):
         lone = np.stack([X[j], np.full(m, np.nan)])
-        assert bits(seen_from(center, lone, chart, "center")[0][0]) == bits(together[j])
+        assert bits(ball.seen(lone, "center")[0][0]) == bits(together[j])
         assert bits(chart.log(center, X[j])) == bits(together[j])
-    one, each = (RunningMean(n, center, 1.5, chart) for _ in range(2))
+    one, each = (RunningMean(n, ball) for _ in range(2))
     one.add(X)
     for j in range(0, n, 7):
         each.add(X[j:j + 7])
@@ -422,9 +421,8 @@ def test_a_record_of_borderline_length_is_none_or_one_whatever_its_layout(order)
     sound = Sphere(d).contains(X)
     assert 0 < sound.sum() < len(X)
     assert np.array_equal(Sphere(d).contains(np.array(X, order=order)), sound)
-    center = np.eye(d + 1)[0]
-    fit = PrivateFrechetMean(1.0, 1e-6, 1.0, center, on_invalid="center", space=Sphere(d),
-                             statistic="tangent").fit
+    ball = Ball(1.0, np.eye(d + 1)[0], Sphere(d))
+    fit = PrivateFrechetMean(1.0, 1e-6, ball, on_invalid="center", statistic="tangent").fit
     fit(np.array(X, order=order), rng=0)
 
 
@@ -436,7 +434,7 @@ def test_no_state_of_errors_of_the_caller_ends_a_fit(record):
     X = np.tile(np.eye(2), (30, 1, 1))
     X[0] = record
     with np.errstate(all="raise"):
-        PrivateFrechetMean(1.0, 1e-6, 1.0, on_invalid="center").fit(X)
+        PrivateFrechetMean(1.0, 1e-6, UNIT, on_invalid="center").fit(X)
 
 
 class Hostile:
@@ -457,11 +455,9 @@ class Hostile:
 def test_no_record_of_a_list_ends_a_fit_where_bad_ones_count_as_the_centre(record):
     X = list(np.tile(2 * np.eye(2), (5, 1, 1)))
     X[3] = record
-    for space in (LogEuclidean(2), None):
-        query = FrechetMean(X, np.eye(2), 1.0, space, "center")
-        assert query._bare_steps().any(axis=1).tolist() == [True, True, True, False, True]
-    curve = CurveQuery([0.0, 1.0, record, 0.5, 0.2], X, np.eye(2), 1.0, 1.0, LogEuclidean(2),
-                       (0, 1), "center")
+    steps = FrechetMean(X, UNIT, "center").bare_steps()
+    assert steps.any(axis=1).tolist() == [True, True, True, False, True]
+    curve = CurveQuery([0.0, 1.0, record, 0.5, 0.2], X, UNIT, 1.0, (0, 1), "center")
     assert curve.steps.any(axis=1)[[0, 1, 3, 4]].tolist() == [True, True, False, True]
     assert np.isfinite(curve.times).all()
 
@@ -470,13 +466,15 @@ def test_a_batch_that_is_interrupted_is_in_the_sum_or_not(monkeypatch):
     """Tried again, it may not count twice."""
     X = np.tile(2 * np.eye(2), (6, 1, 1))
 
+    add = ClippedSum.add
+
     def interrupted(sum, X, weights=None):
-        sum.add(X, weights)
+        add(sum, X, weights)
         raise KeyboardInterrupt
 
-    private = PrivateFrechetMean(1.0, 1e-6, 3.0, np.eye(2), n=20).partial_fit(X[:3])
+    private = PrivateFrechetMean(1.0, 1e-6, UNIT, n=20).partial_fit(X[:3])
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr("spdlib.frechet._add", interrupted)
+        patched.setattr(ClippedSum, "add", interrupted)
         private.partial_fit(X[3:])
     assert private._running[0]._sum.count == 3
     assert private.partial_fit(X[3:])._running[0]._sum.count == 6
