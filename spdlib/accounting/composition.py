@@ -67,12 +67,11 @@ class Cost(NamedTuple):
     @classmethod
     def of(cls, mechanism: Any, d: int, name: str = "mechanism") -> "Cost":
         """That of a mechanism that answers in R^d. ValueError where it does not say."""
-        law, loss = getattr(mechanism, "law", None), getattr(mechanism, "loss", None)
         d = integer(d, "d", 1)
-        if law is None or loss is None:
+        if not (hasattr(mechanism, "law") and hasattr(mechanism, "loss")):
             raise ValueError(f"{name} is {mechanism!r}; accepted are mechanisms, such as the "
-                             "mechanism_ of an estimator")
-        return cls.checked(law, loss, d if law == "l2" else 0)
+                             "mechanism_ of an estimator, that say their law and loss")
+        return cls.checked(mechanism.law, mechanism.loss, d if mechanism.law == "l2" else 0)
 
     @classmethod
     def checked(cls, law: str, loss: float, d: int) -> "Cost":

@@ -348,13 +348,15 @@ class Silent(GaussianNoise):
 @pytest.mark.parametrize("mechanism", [
     None, Mechanism(), Noise(), Silent(),
     types.SimpleNamespace(law="gaussian"), types.SimpleNamespace(loss=1.0),
-    types.SimpleNamespace(law=None, loss=1.0), types.SimpleNamespace(law="pure", loss=None),
 ])
 def test_what_does_not_say_its_law_and_its_loss_has_no_cost(mechanism):
     with pytest.raises(ValueError, match="^mechanism is .*; accepted are mechanisms, such as"):
         Cost.of(mechanism, 3)
     with pytest.raises(ValueError, match=r"^mechanisms\[1\] is .*; accepted are mechanisms"):
         compose([TangentGaussian(1, 0.5, 1e-6), mechanism], 3)
+    for law, loss, wrong in ((None, 1.0, "law"), ("pure", None, "loss"), ([], 1.0, "law")):
+        with pytest.raises(ValueError, match=f"^{wrong} is .*; accepted are"):
+            Cost.of(types.SimpleNamespace(law=law, loss=loss), 3)
 
 
 @pytest.mark.slow
