@@ -83,6 +83,8 @@ class RiemannianLaplace(Noise):
         """
         number(delta, "delta", 0, 0, '0 with "laplace", whose promise is pure')
         space = None if query.space.flat else query.space
+        if domain is not None:
+            checked_domain(domain, query.space)
         if domain is None and getattr(query, "ball", None) and not query.ball.harmless:
             domain = query.ball
         return cls(query.sensitivity, epsilon, space, domain)
@@ -123,6 +125,7 @@ class RiemannianLaplace(Noise):
             self._steps((0,), np.random.default_rng(0))  # refuses what it would refuse later
             draw, step = self._steps, query.step
         else:
+            query.ball.hold(here=True)
             self._inside(space.dist(self.domain.center, center) + query.radius, "query")
             draw, step = self._within(space.exp(center, query.step)), query.step
         return lambda rng, shape: space.chart(center, step, draw(shape, rng))
@@ -136,6 +139,7 @@ class RiemannianLaplace(Noise):
         space, rng, shape = self.space, generator(rng), batch(size)
         M = space.exp(M, np.zeros(space.dim))
         if self.domain is not None:
+            self.domain.hold(name="domain", here=True)
             self._inside(space.dist(self.domain.center, M).max(initial=0), "M")
         M = np.broadcast_to(M, (*shape, *M.shape))
         if self.domain is None:

@@ -151,16 +151,18 @@ class Ball:
         root = math.sqrt(high)
         return self.radius <= math.pi / (4 * root) and reach * root >= math.pi - 1e-9
 
-    def hold(self, reach: float | None = None, name: str = "radius", points: bool = False) -> None:
+    def hold(self, reach: float | None = None, name: str = "radius", *, points: bool = False,
+             here: bool = False) -> None:
         """ValueError where float64 does not hold all points of a ball, of this radius by default.
 
-        They are seen from where all looks alike. On a flat space coordinates are enough, unless
-        `points` are made of them. Nothing but what is public decides.
+        They are seen from where all looks alike or, with `here`, from the centre itself. On a flat
+        space coordinates are enough, unless `points` are made of them. Nothing but what is public
+        decides.
         """
         space, reach = self.space, self.radius if reach is None else reach
-        if space.flat and not points:
+        if space.flat and not (points or here):
             return
-        if reach > (held := space.held(space.alike(self.center))):
+        if reach > (held := space.held(self.center if here else space.alike(self.center))):
             raise ValueError(f"{name} is {reach!r}; accepted are radii up to {held:.6g}, of balls "
                              "all of whose points float64 holds")
 
