@@ -14,7 +14,7 @@ from spdlib import (
     Sphere,
     TangentSpace,
 )
-from spdlib.mechanisms import MEANS
+from spdlib.mechanisms import MEANS, chosen
 
 POLE, POINT = np.array([0.0, 0, 1]), np.array([2.0, -1, 2]) / 3
 SPD = np.array([[2.0, 0.5, 0], [0.5, 1, 0.2], [0, 0.2, 1]])
@@ -65,6 +65,6 @@ def in_ball(ball, n, rng):
 
 
 def private(ball, mechanism="gaussian", epsilon=1.0, **options):
-    """A private mean with a budget that the mechanism, by one of its names, accepts."""
-    delta = 0 if mechanism in PURE else 1e-6
+    """A private mean by this mechanism, with a δ that it accepts."""
+    delta = 0 if chosen(mechanism, MEANS).mechanism.pure else 1e-6
     return PrivateFrechetMean(epsilon, delta, ball, mechanism, **options)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from conftest import mostly_slow
 
-from spdlib import PrivateFrechetMean, TangentGaussian, random_spd
+from spdlib import Ball, PrivateFrechetMean, TangentGaussian, TruncatedLoss, random_spd
 from spdlib.queries import FrechetMean, RunningMean, frechet_sensitivity
 from spdlib.queries.sums import ClippedSum
-from spdlib.spaces import AffineInvariant, Euclidean, LogEuclidean, TangentSpace
+from spdlib.spaces import AffineInvariant, Euclidean, LogEuclidean
 from spdlib.spaces.ball import clip_to_ball, finest_grid
 from spdlib.spd import blocks, invvecd, is_spd, logm
 
@@ -76,16 +76,17 @@ def test_few_small_matrices_meet_the_same_limits_of_float64_as_many():
 # the sum
 
 K, N, RADIUS, CENTER = 3, 700, 1.0, np.diag([1.0, 1.5, 0.7])
-SPACES = {"log-Euclidean": LogEuclidean(K), "Euclidean": Euclidean(K),
-          "tangent": TangentSpace(AffineInvariant(K), CENTER)}
+BALL, CURVED = Ball(RADIUS, CENTER), Ball(RADIUS, CENTER, AffineInvariant(K))
+BALLS = {"log-Euclidean": BALL, "Euclidean": Ball(RADIUS, CENTER, Euclidean(K)),
+         "tangent": CURVED.tangent()}
+TRUNCATED = TruncatedLoss.with_options(clip=1.0)
 
 
-def private(mechanism="gaussian", n=N, **others):
-    return PrivateFrechetMean(1.0, 0 if mechanism in PURE else 1e-6, RADIUS, CENTER, mechanism,
-                              n=n, **others)
+def private(mechanism="gaussian", n=N, ball=BALL, **others):
+    return PrivateFrechetMean(1.0, 0 if mechanism in PURE else 1e-6, ball, mechanism, n=n, **others)
 
 
-PURE = "laplace", "k-norm gradient", "truncated loss"
+PURE = "laplace", "k-norm gradient", TRUNCATED
 X = random_spd(N, K, 2.0, 0)  # some lie outside the ball
 
 
@@ -99,19 +100,19 @@ def batches(X, rng):
     return np.split(X[rng.permutation(len(X))], cuts)
 
 
-@pytest.mark.parametrize("space", [
-    pytest.param(space, id=name, marks=[pytest.mark.slow] if name == "tangent" else [])
-    for name, space in SPACES.items()])
-def test_the_sum_has_the_same_bits_in_any_order_and_partition_on_any_machines(space):
-    expected = FrechetMean(X, CENTER, RADIUS, space).total()
+@pytest.mark.parametrize("ball", [
+    pytest.param(ball, id=name, marks=[pytest.mark.slow] if name == "tangent" else [])
+    for name, ball in BALLS.items()])
+def test_the_sum_has_the_same_bits_in_any_order_and_partition_on_any_machines(ball):
+    expected = FrechetMean(X, ball).total()
     grid = finest_grid(RADIUS, N)
-    steps = clip_to_ball(space.log(CENTER, X), RADIUS, grid)
+    steps = clip_to_ball(ball.space.log(CENTER, X), RADIUS, grid)
     exact = [sum(map(Fraction, column)) for column in steps.T.tolist()]
     assert [Fraction(entry) for entry in expected.tolist()] == exact
     rng = np.random.default_rng(1)
     for _ in range(10):
-        running = RunningMean(N, CENTER, RADIUS, space)
-        machines = [ClippedSum(space, CENTER, RADIUS, N) for _ in range(3)]
+        running = RunningMean(N, ball)
+        machines = [ClippedSum(ball, N) for _ in range(3)]
         for batch in batches(X, rng):
             running.add(batch)
             machines[rng.integers(3)].add(batch)
@@ -127,11 +128,11 @@ def test_a_sum_of_records_that_are_not_cut_depends_on_their_order():
 
 
 def test_sums_on_two_grids_or_of_too_many_records_are_not_merged():
-    sums = [ClippedSum(SPACES["log-Euclidean"], CENTER, RADIUS, n).add(X[:4]) for n in (7, 99)]
+    sums = [ClippedSum(BALL, n).add(X[:4]) for n in (7, 99)]
     with pytest.raises(ValueError, match="other has 4 records on a grid"):
         sums[0].merge(sums[1])
     with pytest.raises(ValueError, match="accepted are 3 on one of"):
-        sums[0].merge(ClippedSum(SPACES["log-Euclidean"], CENTER, RADIUS, 7).add(X[:4]))
+        sums[0].merge(ClippedSum(BALL, 7).add(X[:4]))
     assert sums[0].count == 4
 
 
@@ -158,12 +159,12 @@ def test_a_row_is_clipped_to_the_same_bits_alone_and_in_any_batch(d):
 
 
 @pytest.mark.parametrize("i", [3, 2**14 + 5])
-@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
-def test_a_bad_record_is_named_by_its_place_among_all(space, i):
+@pytest.mark.parametrize("ball", BALLS.values(), ids=BALLS)
+def test_a_bad_record_is_named_by_its_place_among_all(ball, i):
     many = np.broadcast_to(np.eye(K), (2**14 + 9, K, K)).copy()
     many[i] = np.nan
     with pytest.raises(ValueError, match=rf"X\[{i}"):
-        FrechetMean(many, CENTER, RADIUS, space).total()
+        FrechetMean(many, ball).total()
 
 
 def test_in_blocks_each_record_has_its_own_weight_and_the_first_bad_one_is_named():
@@ -171,24 +172,25 @@ def test_in_blocks_each_record_has_its_own_weight_and_the_first_bad_one_is_named
     many = random_spd(n, 4, 1.0, 0)
     steps = clip_to_ball(LogEuclidean(4).log(np.eye(4), many), 1.0, None,
                          (weights / weights.max())[:, None])
-    total = FrechetMean(many, None, 1.0, weights=weights).total()
+    ball = Ball(1.0, np.eye(4))
+    total = FrechetMean(many, ball, weights=weights).total()
     assert total.tobytes() == steps.sum(axis=0).tobytes()
     many[[n // 2, n - 1]] = np.nan
     with pytest.raises(ValueError, match=rf"^X\[{n // 2}\b"):
-        FrechetMean(many, None, 1.0).total()
+        FrechetMean(many, ball).total()
 
 
-@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
-def test_bad_records_give_way_to_the_centre_and_move_no_bit_of_another(space):
+@pytest.mark.parametrize("ball", BALLS.values(), ids=BALLS)
+def test_bad_records_give_way_to_the_centre_and_move_no_bit_of_another(ball):
     Z = X.copy()
     Z[::7], Z[1] = np.nan, [[0, 1, 0], [0, 1, 0], [0, 0, 1]]
     good = np.ones(N, bool)
     good[::7] = good[1] = False
-    query = FrechetMean(Z, CENTER, RADIUS, space, "center")
-    expected = RunningMean(N, CENTER, RADIUS, space).add(X[good]).total()
+    query = FrechetMean(Z, ball, "center")
+    expected = RunningMean(N, ball).add(X[good]).total()
     assert query.total().tobytes() == expected.tobytes()
-    none = FrechetMean(Z[:1], CENTER, RADIUS, space, "center").total()
-    assert np.array_equal(none, np.zeros(space.dim))
+    none = FrechetMean(Z[:1], ball, "center").total()
+    assert np.array_equal(none, np.zeros(ball.space.dim))
 
 
 # the release of batches
@@ -228,9 +230,9 @@ def test_one_record_too_many_or_a_bad_one_is_refused_and_nothing_of_its_batch_is
     ({"n": None}, "n is None; accepted for records that come in batches"),
     ({"n": 0}, "n is 0"), ({"n": 2.0}, "n is 2.0"),
     ({"mechanism": "k-norm gradient", "delta": 0}, "accepted for records that come in batches are"),
-    ({"mechanism": "truncated loss", "delta": 0, "clip": 1.0}, "accepted for records that come"),
-    ({"space": AffineInvariant(K)}, "flat spaces, such as its TangentSpace"),
-    ({"epsilon": 0}, "epsilon is 0"), ({"radius": -1}, "radius is -1"),
+    ({"mechanism": TRUNCATED, "delta": 0}, "accepted for records that come"),
+    ({"ball": CURVED}, "flat spaces, such as its TangentSpace"),
+    ({"epsilon": 0}, "epsilon is 0"), ({"ball": -1}, "ball is -1"),
     ({"mechanism": "none"}, "mechanism is 'none'"), ({"shrink": 1}, "shrink is 1"),
 ])
 def test_what_cannot_come_in_batches_is_refused_before_a_record_is_looked_at(change, message):
@@ -241,7 +243,7 @@ def test_what_cannot_come_in_batches_is_refused_before_a_record_is_looked_at(cha
 
 
 def test_the_tangent_mean_of_a_curved_space_comes_in_batches():
-    estimator = private(space=AffineInvariant(K), statistic="tangent")
+    estimator = private(ball=CURVED, statistic="tangent")
     expected = estimator.fit(X, rng=3).mean_
     assert np.array_equal(estimator.partial_fit(X[9:]).partial_fit(X[:9]).release(3).mean_,
                           expected)
@@ -266,9 +268,10 @@ def test_while_the_sum_is_held_there_is_no_copy_of_it():
 
 def test_parameters_stay_what_they_were_when_the_first_batch_came_in():
     center = CENTER.copy()
-    estimator = private().set_params(center=center).partial_fit(X[:500])
-    for name, value in {"epsilon": 2.0, "n": 5, "mechanism": "l2", "shrink": True, "radius": 9.0,
-                        "center": np.eye(K), "space": Euclidean(K), "on_invalid": "center"}.items():
+    estimator = private(ball=Ball(RADIUS, center)).partial_fit(X[:500])
+    for name, value in [("epsilon", 2.0), ("n", 5), ("mechanism", "l2"), ("shrink", True),
+                        ("ball", BALL.of_radius(9.0)), ("ball", Ball(RADIUS, np.eye(K))),
+                        ("ball", BALLS["Euclidean"]), ("on_invalid", "center")]:
         before = estimator.get_params()[name]
         for go_on in (lambda: estimator.partial_fit(X[500:]), estimator.release):
             estimator.set_params(**{name: value})
@@ -342,9 +345,9 @@ def test_a_sum_whose_release_ends_in_the_middle_is_gone(monkeypatch):
 def test_a_ragged_or_a_masked_first_batch_is_named_and_leaves_nothing():
     masked = np.ma.masked_array(X[:3], X[:3] > 1)
     for batch, message in [([np.eye(3).tolist(), [[1.0]]], "X is no array .*; accepted are"),
-                           ([["a"]], r"X has shape \(1, 1\); accepted is \(m, k, k\)"),
+                           ([["a"]], r"X has shape \(1, 1\); accepted is \(m, 3, 3\)"),
                            (masked, r"X\[0, 0, 0\] is nan; accepted are finite"),
-                           (1.0, r"X has shape \(\); accepted is \(m, k, k\)")]:
+                           (1.0, r"X has shape \(\); accepted is \(m, 3, 3\)")]:
         estimator = private()
         with pytest.raises(ValueError, match=message):
             estimator.partial_fit(batch)
@@ -360,12 +363,13 @@ def test_a_ragged_or_a_masked_first_batch_is_named_and_leaves_nothing():
 ], ids=str)
 def test_a_weighted_mean_moves_by_at_most_its_sensitivity_when_any_record_is_replaced(weights):
     radius, rng = 0.7, np.random.default_rng(0)
+    ball = Ball(radius, np.eye(2), Euclidean(2))
     y = 10.0 ** rng.uniform(-2, 6, (5, 1)) * rng.standard_normal((5, 3))
     far = np.linalg.qr(rng.standard_normal((3, 3)))[0] * 1e5
     bound = Fraction(frechet_sensitivity(5, radius, weights=weights)) ** 2
 
     def mean(y):
-        query = FrechetMean(invvecd(y), None, radius, Euclidean(2), weights=weights)
+        query = FrechetMean(invvecd(y), ball, weights=weights)
         return [Fraction(entry) for entry in query.step.tolist()]
 
     share, nearest = max(map(Fraction, map(float, weights))), 0
@@ -383,8 +387,8 @@ def test_a_weighted_mean_moves_by_at_most_its_sensitivity_when_any_record_is_rep
 
 def test_integer_weights_are_records_that_are_repeated():
     weights = np.random.default_rng(0).integers(0, 4, N)
-    repeated = FrechetMean(np.repeat(X, weights, axis=0), CENTER, RADIUS)
-    np.testing.assert_allclose(FrechetMean(X, CENTER, RADIUS, weights=weights).step, repeated.step,
+    repeated = FrechetMean(np.repeat(X, weights, axis=0), BALL)
+    np.testing.assert_allclose(FrechetMean(X, BALL, weights=weights).step, repeated.step,
                                rtol=0, atol=1e-13)
     assert frechet_sensitivity(N, RADIUS, weights=weights) == pytest.approx(
         3 * repeated.sensitivity)
@@ -392,17 +396,17 @@ def test_integer_weights_are_records_that_are_repeated():
 
 def test_the_weighted_sum_has_the_same_bits_in_any_order():
     weights, rng = np.random.default_rng(0).random(N), np.random.default_rng(1)
-    expected = FrechetMean(X, CENTER, RADIUS, weights=weights).total()
+    expected = FrechetMean(X, BALL, weights=weights).total()
     for _ in range(10):
         order = rng.permutation(N)
-        total = FrechetMean(X[order], CENTER, RADIUS, weights=weights[order]).total()
+        total = FrechetMean(X[order], BALL, weights=weights[order]).total()
         assert total.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("weights, others, message", [
-    (np.ones(N), {"space": AffineInvariant(K)}, "weights are given on AffineInvariant"),
+    (np.ones(N), {"ball": CURVED}, "weights are given on AffineInvariant"),
     (np.ones(N), {"mechanism": "k-norm gradient"}, "weights are given with 'k-norm gradient'"),
-    (np.ones(N), {"mechanism": "truncated loss", "clip": 1.0}, "weights are given with 'trunc"),
+    (np.ones(N), {"mechanism": TRUNCATED}, "weights are given with 'trunc"),
     (np.ones(N - 1), {}, "weights has shape"), (np.zeros(N), {}, "weights has entries from 0"),
     (-np.ones(N), {}, "weights has entries"), (np.full(N, np.nan), {}, r"weights\[0\] is nan"),
     (np.full(N, np.inf), {}, r"weights\[0\] is inf"),
@@ -414,7 +418,7 @@ def test_weights_that_cannot_be_kept_are_refused_before_a_record_is_looked_at(we
 
 
 def test_who_asks_for_each_record_is_not_given_them_without_their_weights():
-    query = FrechetMean(X, CENTER, RADIUS, weights=np.ones(N))
+    query = FrechetMean(X, BALL, weights=np.ones(N))
     for asked in ("steps", "points"):
         with pytest.raises(ValueError, match="the records have weights"):
             getattr(query, asked)

@@ -7,10 +7,11 @@ import mpmath as mp
 import numpy as np
 import pytest
 from conftest import mostly_slow, pieces
+from tables import private
 
 from spdlib import (
+    Ball,
     L2Mechanism,
-    LogEuclidean,
     PrivateFrechetMean,
     RiemannianLaplace,
     Sphere,
@@ -240,60 +241,58 @@ def test_an_error_that_is_not_known_is_refused(arguments, message):
 @pytest.mark.parametrize("epsilon", [0.01, 0.9])
 def test_the_estimator_shrinks_what_it_drew_and_then_projects_it(mechanism, epsilon):
     X = random_spd(30, 3, 2.0, 0)
-    center, given = expm(invvecd(np.arange(6) / 10)), (epsilon, 1e-6, 1.5)
-    private = PrivateFrechetMean(*given, center, mechanism, shrink=True)
-    released = private.fit(X, rng=5)
-    space = LogEuclidean(3)
-    query_step = PrivateFrechetMean(1e3, 1e-6, 1.5, center).fit(X, rng=5)
+    ball = Ball(1.5, expm(invvecd(np.arange(6) / 10)))
+    center = ball.space.coordinates(ball.center)
+    released = PrivateFrechetMean(epsilon, 1e-6, ball, mechanism, shrink=True).fit(X, rng=5)
+    query_step = PrivateFrechetMean(1e3, 1e-6, ball).fit(X, rng=5)
     noise = released.mechanism_.sigma * np.random.default_rng(5).standard_normal(6)
-    step = (query_step.log_mean_ - space.coordinates(center)
+    step = (query_step.log_mean_ - center
             - query_step.mechanism_.sigma * np.random.default_rng(5).standard_normal(6))
     wanted = project_to_ball(shrink_to_center(step + noise, released.mechanism_.sigma), 1.5)
-    np.testing.assert_allclose(released.log_mean_ - space.coordinates(center), wanted, atol=1e-12)
-    plain = PrivateFrechetMean(*given, center, mechanism).fit(X, rng=5)
-    assert np.linalg.norm(wanted) < np.linalg.norm(plain.log_mean_ - space.coordinates(center))
+    np.testing.assert_allclose(released.log_mean_ - center, wanted, atol=1e-12)
+    plain = PrivateFrechetMean(epsilon, 1e-6, ball, mechanism).fit(X, rng=5)
+    assert np.linalg.norm(wanted) < np.linalg.norm(plain.log_mean_ - center)
 
 
 def test_a_mean_in_the_chart_of_a_curved_space_can_be_shrunk():
-    space = Sphere(3)
-    X = space.exp(np.eye(4)[0], np.random.default_rng(0).normal(0, 0.1, (50, 3)))
-    private = PrivateFrechetMean(1.0, 1e-6, 0.5, np.eye(4)[0], space=space, statistic="tangent",
-                                 shrink=True)
-    plain = PrivateFrechetMean(1.0, 1e-6, 0.5, np.eye(4)[0], space=space, statistic="tangent")
-    center = np.eye(4)[0]
-    assert space.dist(private.fit(X, rng=0).mean_, center) < space.dist(
-        plain.fit(X, rng=0).mean_, center)
+    ball = Ball(0.5, np.eye(4)[0], Sphere(3))
+    X = ball.space.exp(ball.center, np.random.default_rng(0).normal(0, 0.1, (50, 3)))
+    shrunk, plain = (private(ball, statistic="tangent", shrink=shrink).fit(X, rng=0).mean_
+                     for shrink in (True, False))
+    assert ball.space.dist(shrunk, ball.center) < ball.space.dist(plain, ball.center)
+
+
+NOT_GAUSSIAN = "shrink is True; accepted is False with noise that is not Gaussian"
 
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"shrink": 1}, "shrink is 1; accepted are True and False"),
     ({"shrink": None}, "shrink is None; accepted are True and False"),
-    ({"mechanism": "l2"}, "shrink is True; accepted is False with 'l2', whose noise is not"),
-    ({"mechanism": "laplace", "delta": 0}, "shrink is True; accepted is False with 'laplace'"),
-    ({"mechanism": "k-norm gradient", "delta": 0}, "shrink is True; accepted is False with 'k-n"),
+    ({"mechanism": "l2"}, NOT_GAUSSIAN), ({"mechanism": "laplace", "delta": 0}, NOT_GAUSSIAN),
+    ({"mechanism": "k-norm gradient", "delta": 0}, NOT_GAUSSIAN),
 ])
 def test_what_is_not_to_be_shrunk_is_refused_before_a_record_is_looked_at(options, message):
     bad = np.full((5, 3, 3), np.nan)  # as a record it would be refused by name
-    given = {"epsilon": 0.5, "delta": 1e-6, "radius": 1.0, "shrink": True} | options
+    ball = Ball(1.0, np.eye(3))
+    given = {"epsilon": 0.5, "delta": 1e-6, "ball": ball, "shrink": True} | options
     with pytest.raises(ValueError, match=f"^{message}"):
         PrivateFrechetMean(**given).fit(bad)
 
 
-@pytest.mark.parametrize(("space", "X"), [
-    (None, np.full((5, 1, 1), np.nan)), (Sphere(2), np.full((5, 3), np.nan)),
-    (Sphere(3), np.full((5, 4), np.nan)),
+@pytest.mark.parametrize("ball", [
+    Ball(1.0, np.eye(1)), Ball(1.0, np.eye(3)[0], Sphere(2)), Ball(1.0, np.eye(4)[0], Sphere(3)),
 ])
-def test_a_space_on_which_shrinking_is_not_known_to_be_better_is_refused(space, X):
-    center = None if space is None else np.eye(X.shape[1])[0]
+def test_a_space_on_which_shrinking_is_not_known_to_be_better_is_refused(ball):
+    bad = np.full((5, *ball.space.shape), np.nan)
     with pytest.raises(ValueError, match="^shrink is True; accepted is False on .*only in flat"):
-        PrivateFrechetMean(1.0, 1e-6, 0.5, center, space=space, shrink=True).fit(X)
+        private(ball, shrink=True).fit(bad)
 
 
 def test_exact_noise_is_shrunk_by_its_own_scale(monkeypatch):
     drawn = np.array([0.9, -0.4, 0.1, 0.3, 0.0, 0.2])
     monkeypatch.setattr(DiscreteGaussian, "prepared", lambda self, query: lambda rng: drawn)
-    private = PrivateFrechetMean(0.5, 1e-6, 2.0, mechanism="discrete gaussian", shrink=True)
-    released = private.fit(random_spd(150, 3, 1.0, 0))
+    shrunk = private(Ball(2.0, np.eye(3)), "discrete gaussian", 0.5, shrink=True)
+    released = shrunk.fit(random_spd(150, 3, 1.0, 0))
     sigma = released.mechanism_.sigma
     wanted = drawn * (1 - 4 * sigma**2 / (drawn @ drawn))
     assert 0 < np.linalg.norm(wanted) < 0.95 * np.linalg.norm(drawn)
