@@ -24,7 +24,7 @@ ROOMS = {
     "queries": ["sums", "mean", "classes", "curve"],
     "mechanisms": ["base", "gaussian", "l2", "laplace", "integers", "densities", "curves",
                    "descent"],
-    "accounting": ["composition", "reading", "account", "document"],
+    "accounting": ["composition", "fields", "account", "document"],
     "estimators": ["base", "mean", "classes", "count", "regression"],
     "planning": [],
     "audit": [],

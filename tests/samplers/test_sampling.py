@@ -11,7 +11,6 @@ from scipy.integrate import cumulative_simpson
 from scipy.interpolate import CubicSpline
 from scipy.special import k1e, logsumexp, modstruve
 from scipy.stats import beta, gamma, kstest, norm
-from spdlib.sampling import effective_sample_size
 
 from spdlib.samplers import (
     ball_steps,
