@@ -461,8 +461,8 @@ def test_a_refusal_names_the_argument_and_comes_before_the_draw(options, y, word
 
 @pytest.mark.parametrize("moved", ["radius", "center", "space"])
 def test_an_argument_of_earlier_versions_is_refused_with_the_call_of_today(moved):
-    with pytest.raises(ValueError, match=rf"^{moved} is 0.3; accepted in its place is ball=Ball\(.*\): "
-                       r"PrivateClassMeans\(epsilon, delta, ball, classes, "):
+    with pytest.raises(ValueError, match=rf"^{moved} is 0.3; accepted in its place is "
+                       r"ball=Ball\(.*\): PrivateClassMeans\(epsilon, delta, ball, classes, "):
         private(**{moved: 0.3})
 
 
