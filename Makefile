@@ -19,7 +19,6 @@ quick: lint  ## in under a minute: lint, and the tests that take less than a sec
 
 lint: $(READY)  ## style of the code, and its types
 	$(RUN) -m ruff check .
-	$(RUN) -m yapf --diff -q -r -p spdlib claimbook tests benchmarks book/_ext
 	$(RUN) -m pyrefly check
 
 accept: $(READY)  ## run chapters and record their outputs: make accept [CH=06]
