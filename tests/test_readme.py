@@ -2,8 +2,10 @@
 
 import base64
 import json
+import math
 import re
 
+import numpy as np
 from conftest import ROOT
 
 import spdlib
@@ -16,15 +18,31 @@ README, CONTRIBUTING, CHANGELOG = (
 )
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, re.S)
+def run(text):
+    """What the Python of a text makes, by name, one block after the other."""
+    names = {}
+    for source in re.findall(r"```python\n(.*?)```", text, re.S):
+        exec(source, names)
+    return names
 
 
 def test_its_python_runs_and_releases_a_mean(capsys):
-    names = {}
-    for source in blocks("python"):
-        exec(source, names)
+    run(README)
     assert "differentially private" in capsys.readouterr().out
+
+
+def test_the_space_and_the_mechanism_that_contributing_writes_by_hand_keep_their_word(capsys):
+    names = run(CONTRIBUTING)
+    assert "CoordinateLaplace(sensitivity=0.01" in capsys.readouterr().out
+    plane, center = names["HyperbolicPlane"](), names["ball"].center
+    v, w = np.random.default_rng(0).standard_normal((2, 40, 2))
+    ends = plane.exp(center, v)
+    np.testing.assert_allclose(plane.log(center, ends), v, atol=1e-12)
+    np.testing.assert_allclose(plane.transport(center, v, v), -plane.log(ends, center), atol=1e-12)
+    carried = plane.transport(center, v, w)
+    np.testing.assert_allclose(np.linalg.norm(carried, axis=1), np.linalg.norm(w, axis=1))
+    mechanism = names["release"].mechanism_
+    assert math.sqrt(2) * mechanism.sensitivity / mechanism.scale <= mechanism.loss
 
 
 def test_its_plan_runs(capsys):
@@ -53,6 +71,7 @@ def test_one_version_stands_everywhere():
 
 def test_its_files_exist():
     named = re.findall(r"\bbook/[\w./]+\.\w+", README)
+    named += re.findall(r"\]\(([\w./]+)\)", README + CONTRIBUTING)
     assert named and all((ROOT / path).exists() for path in named)
 
 
