@@ -1,8 +1,10 @@
 """The README and its companions keep their word: their Python runs, what they name is there."""
 
 import base64
+import inspect
 import json
 import math
+import pydoc
 import re
 
 import numpy as np
@@ -73,6 +75,22 @@ def test_its_files_exist():
     named = re.findall(r"\bbook/[\w./]+\.\w+", README)
     named += re.findall(r"\]\(([\w./]+)\)", README + CONTRIBUTING)
     assert named and all((ROOT / path).exists() for path in named)
+
+
+def test_the_page_of_the_api_has_every_public_name_once():
+    page = (ROOT / "book/api.md").read_text(encoding="utf-8")
+    rooms, documented = page.split("currentmodule:: "), []
+    for room in rooms[1:]:
+        room, names = room.split("\n", 1)
+        for name in re.findall(r"^\.\. auto(?:class|function):: ([\w.]+)$", names, re.M):
+            documented.append(name if name.startswith("spdlib.") else f"{room}.{name}")
+    for path in documented:
+        assert pydoc.locate(path) is not None, path
+    public = {f"spdlib.{name}" for name, value in vars(spdlib).items()
+              if not name.startswith("_") and not inspect.ismodule(value)}
+    assert public <= set(documented) and len(documented) == len(set(documented))
+    named = re.findall(r"`(spdlib\.\w+)`", rooms[0])
+    assert len(named) == len(set(named)) and all(map(pydoc.locate, named))
 
 
 def test_its_picture_is_the_figure_of_the_chapter_it_names():
