@@ -21,7 +21,7 @@ class Hyperbolic(Curved):
         return "Hyperbolic()"
 
     def sound(self, X):
-        X = self.shaped(X, "X")
+        X = self.shaped(X, "X").astype(float)
         x = np.where((np.abs(X) < 1e150).all(axis=-1, keepdims=True), X[..., 1:], np.nan)
         height = np.sqrt(1 + (x * x).sum(axis=-1))
         sound = np.abs(X[..., 0] - height) <= 1e-6 * height
