@@ -262,8 +262,12 @@ def _descent(space, x, Y, tolerance, place):
         name = at(np.unravel_index(place[0] + fits.index[0], place[1])) if place[1] else ""
         raise ValueError(f"the fit{name} stands at a gradient of {size[~done][0]:.6g} after {STEPS}"
                          f" steps; accepted is {fits.goal[0]:.6g}")
-    if seen_from is not start:
-        found_p = space.ends(start, space.steps(seen_from, found_p))
+    if seen_from is not start:  # an isometry takes the one, and the frame there, to the other
+        step = space.steps(seen_from, found_p)
+        back = -space.carried(seen_from, step, step, found_p)
+        found_v = space.carried(found_p, back, found_v, seen_from)
+        found_p = space.ends(start, step)
+        found_v = space.carried(start, step, found_v, found_p)
     return found_p, found_v
 
 

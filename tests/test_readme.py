@@ -1,9 +1,13 @@
 """The README and its companions keep their word: their Python runs, what they name is there."""
 
 import base64
+import inspect
 import json
+import math
+import pydoc
 import re
 
+import numpy as np
 from conftest import ROOT
 
 import spdlib
@@ -16,15 +20,31 @@ README, CONTRIBUTING, CHANGELOG = (
 )
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, re.S)
+def run(text):
+    """What the Python of a text makes, by name, one block after the other."""
+    names = {}
+    for source in re.findall(r"```python\n(.*?)```", text, re.S):
+        exec(source, names)
+    return names
 
 
 def test_its_python_runs_and_releases_a_mean(capsys):
-    names = {}
-    for source in blocks("python"):
-        exec(source, names)
+    run(README)
     assert "differentially private" in capsys.readouterr().out
+
+
+def test_the_space_and_the_mechanism_that_contributing_writes_by_hand_keep_their_word(capsys):
+    names = run(CONTRIBUTING)
+    assert "CoordinateLaplace(sensitivity=0.01" in capsys.readouterr().out
+    plane, center = names["HyperbolicPlane"](), names["ball"].center
+    v, w = np.random.default_rng(0).standard_normal((2, 40, 2))
+    ends = plane.exp(center, v)
+    np.testing.assert_allclose(plane.log(center, ends), v, atol=1e-12)
+    np.testing.assert_allclose(plane.transport(center, v, v), -plane.log(ends, center), atol=1e-12)
+    carried = plane.transport(center, v, w)
+    np.testing.assert_allclose(np.linalg.norm(carried, axis=1), np.linalg.norm(w, axis=1))
+    mechanism = names["release"].mechanism_
+    assert math.sqrt(2) * mechanism.sensitivity / mechanism.scale <= mechanism.loss
 
 
 def test_its_plan_runs(capsys):
@@ -53,7 +73,24 @@ def test_one_version_stands_everywhere():
 
 def test_its_files_exist():
     named = re.findall(r"\bbook/[\w./]+\.\w+", README)
+    named += re.findall(r"\]\(([\w./]+)\)", README + CONTRIBUTING)
     assert named and all((ROOT / path).exists() for path in named)
+
+
+def test_the_page_of_the_api_has_every_public_name_once():
+    page = (ROOT / "book/api.md").read_text(encoding="utf-8")
+    rooms, documented = page.split("currentmodule:: "), []
+    for room in rooms[1:]:
+        room, names = room.split("\n", 1)
+        for name in re.findall(r"^\.\. auto(?:class|function):: ([\w.]+)$", names, re.M):
+            documented.append(name if name.startswith("spdlib.") else f"{room}.{name}")
+    for path in documented:
+        assert pydoc.locate(path) is not None, path
+    public = {f"spdlib.{name}" for name, value in vars(spdlib).items()
+              if not name.startswith("_") and not inspect.ismodule(value)}
+    assert public <= set(documented) and len(documented) == len(set(documented))
+    named = re.findall(r"`(spdlib\.\w+)`", rooms[0])
+    assert len(named) == len(set(named)) and all(map(pydoc.locate, named))
 
 
 def test_its_picture_is_the_figure_of_the_chapter_it_names():

@@ -56,10 +56,11 @@ class Estimator:
             delattr(self, name)
 
 
-def shrinks(shrink, query, law):
+def shrinks(shrink, query, mechanism):
     """Whether a release is shrunk towards the centre. ValueError where that may not help."""
-    if flag(shrink, "shrink") and law != "gaussian":
-        raise ValueError("shrink is True; accepted is False with noise that is not Gaussian")
+    if flag(shrink, "shrink") and mechanism.law != "gaussian":
+        raise ValueError(f"shrink is True; accepted is False with {mechanism.name!r}, whose noise "
+                         "is not Gaussian")
     if shrink and not (query.space.flat and query.space.dim >= 3):
         raise ValueError(f"shrink is True; accepted is False on {query.space!r}, since only in "
                          "flat spaces of 3 dimensions and more is it known to be better")

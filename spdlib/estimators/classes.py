@@ -119,7 +119,7 @@ class PrivateClassMeans(Estimator):
         if mechanism.law != "gaussian":
             raise ValueError(f"mechanism is {self.mechanism!r}; accepted are those of Gaussian "
                              "noise, whose price does not grow with the number of classes")
-        shrinks(self.shrink, query, mechanism.law)
+        shrinks(self.shrink, query, mechanism)
         seeded, rng = rng is not None, mechanism.source(rng)
         with spending(accountant, mechanism, query.dim, group):
             draw = mechanism.prepared(query)

@@ -249,7 +249,7 @@ class PrivateFrechetMean(Estimator):
     def _mechanism(self, query):
         """The mechanism for this query. ValueError for parameters that are none."""
         mechanism = chosen(self.mechanism, MEANS).of(query, self.epsilon, self.delta)
-        shrinks(self.shrink, query, mechanism.law)
+        shrinks(self.shrink, query, mechanism)
         if mechanism.each and query.weights is not None:
             raise ValueError(f"weights are given with {mechanism.name!r}; accepted is None, since "
                              "it asks for each record and not for a weighted sum")

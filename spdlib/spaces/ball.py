@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from .._checks import EPS, HUGE, finite, integer, number, of_numbers, positive, real
-from .base import Space
+from .._checks import EPS, HUGE, array, finite, integer, number, of_numbers, positive, real
+from .base import Points, Space
 from .flat import LogEuclidean, TangentSpace
 
 POLICIES = "raise", "center"
@@ -52,6 +52,8 @@ class Ball:
         space, center = self.space, self.center
         if space is None:
             space = LogEuclidean(_size(center))
+        if not isinstance(space, Points):
+            raise ValueError(f"space is {space!r}; accepted is a space, such as Sphere(2)")
         center = of_numbers(space.numbers)(center, "center")
         if center.shape != space.shape:
             raise ValueError(f"center has shape {center.shape}; accepted is {space.shape}, that of "
@@ -193,7 +195,7 @@ def ball_radius(radius):
 
 def _size(center):
     """Size of the matrix that a centre is."""
-    if len(shape := np.shape(center)) != 2 or shape[0] != shape[1] or shape[0] == 0:
+    if len(shape := array(center, "center").shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
         raise ValueError(f"center has shape {shape}; accepted without a space is (k, k), an SPD "
                          "matrix")
     return shape[0]

@@ -8,6 +8,7 @@ A space of your own inherits from `Curved`, says its numbers and defines four ma
 """
 
 import functools
+import inspect
 import math
 from typing import Protocol
 
@@ -105,8 +106,9 @@ class Space(Protocol):
 class Points:
     """What all spaces share; two of the same name and parameters are equal.
 
-    Heirs define `sound(X)`, which asks each array alone whether it is a point: it returns what the
-    unchecked maps take for it, in a flat space its coordinates, and booleans of shape `(...)`.
+    Parameters are kept under the names that they have in `__init__`. Heirs define `sound(X)`, which
+    asks each array alone whether it is a point: it returns what the unchecked maps take for it, in
+    a flat space its coordinates, and booleans of shape `(...)`.
     """
 
     growth = 0.0
@@ -117,6 +119,10 @@ class Points:
 
     def __hash__(self):
         return hash(repr(self))
+
+    def __repr__(self):
+        given = (repr(getattr(self, name)) for name in inspect.signature(type(self)).parameters)
+        return f"{type(self).__name__}({', '.join(given)})"
 
     def contains(self, X):
         """Which arrays are points of the space, booleans of shape `(...)`; each is asked alone."""
@@ -251,18 +257,19 @@ class Curved(Points):
     """A space without such a chart; heirs define the maps, and inherit everything else.
 
     They say `dim`, `shape`, `curvature`, `injectivity_radius` and, where it is so, `homogeneous`.
-    They define maps of checked points, which broadcast and in which each item is computed by
-    itself:
+    They define maps of checked points, which are float64 or complex, broadcast, and in which each
+    item is computed by itself:
 
     - `sound(X)`: see `Points`;
     - `_step(M, X)`: `log`, total: at a cut point it takes one of the shortest geodesics;
-    - `_end(M, v)`: `exp`;
+    - `_end(M, v)`: `exp`, of steps of any length, since a draw may go far; it returns numbers;
     - `carried(M, v, w, there=None)`: `transport`, to the frame at `there`, which is `_end(M, v)` if
       it is at hand: to the frame at what it finds itself, rounding may make a difference.
 
     Those whose curvature is not constant define `jacobi` and `mean_volume`, too, and may know a
-    smaller `growth` and `volume_bound`; those of which float64 does not hold all points define
-    `held`, `within_reach` and `reached`.
+    smaller `growth` and `volume_bound`. Where float64 does not hold all points, or not equally
+    well, they define `held`, `within_reach` and `reached`, and `alike`: the same point for all `M`,
+    if an isometry takes `M` and the frame there to it and the frame there. Descents run about it.
     """
 
     flat, homogeneous, origin = False, False, None
