@@ -11,11 +11,18 @@ import sys
 
 import numpy as np
 
-from spdlib import AffineInvariant, DiscreteGaussian, FrechetMean, LogEuclidean, Sphere
+from spdlib import (
+    AffineInvariant,
+    Ball,
+    FrechetMean,
+    LogEuclidean,
+    Sphere,
+    private_clipped_count,
+)
 from spdlib.audit import replay
-from spdlib.estimators import private_clipped_count
 from spdlib.mechanisms import (
     CurveKNormGradient,
+    DiscreteGaussian,
     DiscreteLaplace,
     KNormGradient,
     NoisyDescent,
@@ -43,7 +50,7 @@ def steps(space, others, far, bad=0):
 
 def means(make, space=LINE, others=(0.0, 0.0), radius=1.0, bad=0):
     """Answers of a mechanism to both studies, and the furthest that a replay sees them apart."""
-    queries = [FrechetMean(X, center, radius, space, "center")
+    queries = [FrechetMean(X, Ball(radius, center, space), "center")
                for X, center in steps(space, others, 2 * radius, bad)]
     return answers(make, queries)
 
@@ -56,15 +63,16 @@ def answers(make, queries):
                    queries) if seeded else np.nan
     if isinstance(noise, DiscreteGaussian):
         rng = None
-    pure = not hasattr(noise, "mu")
-    return [noise.answer(query, rng, SIZE) for query in queries], moved, 0.0 if pure else DELTA
+    delta = DELTA if noise.law == "gaussian" else 0.0
+    return [noise.answer(query, rng, SIZE) for query in queries], moved, delta
 
 
 def curves(make, others=4, bad=0):
     """The same for curves on the circle; the records are at the middle of the range."""
     x, queries = np.full(1 + others + bad, 0.5), []
     for X, center in steps(CIRCLE, others * [0.0], 0.45, bad):
-        queries.append(CurveQuery(x, X, center, 0.5, 0.5, CIRCLE, on_invalid="center"))
+        domain = Ball(0.5, center, CIRCLE)
+        queries.append(CurveQuery(x, X, domain, 0.5, on_invalid="center"))
     return answers(make, queries)
 
 
@@ -73,7 +81,7 @@ def gaussian(query):
 
 
 def truncated(query):
-    return TruncatedLoss(EPSILON, query.radius, query.radius / 2)
+    return TruncatedLoss(EPSILON, query.ball, query.radius / 2)
 
 
 def k_norm(query):
@@ -100,7 +108,7 @@ def batches(parts):
     """A mean of two people who come in so many batches, the opponent first."""
     queries = []
     for X, center in steps(LINE, [0.0], 2.0):
-        query = RunningMean(2, center, 1.0, LINE)
+        query = RunningMean(2, Ball(1.0, center, LINE))
         for part in parts(X):
             query.add(part)
         queries.append(query)
@@ -115,8 +123,8 @@ def in_chunks(X):
 
 def classes(size):
     """Sums of two classes; of so many people in the first one moves to the second."""
-    X = np.ones((size, 1, 1))
-    queries = [ClassSums(X, [label] + (size - 1) * [0], [0, 1], None, 1.0) for label in (0, 1)]
+    X, ball = np.ones((size, 1, 1)), Ball(1.0, np.eye(1), LINE)
+    queries = [ClassSums(X, [label] + (size - 1) * [0], [0, 1], ball) for label in (0, 1)]
     return answers(gaussian, queries)
 
 
@@ -131,7 +139,8 @@ def whole_counts():
     """Counts of 127 and of 128 people outside of the ball, of 200; fewer, since each is a call."""
     numbers = np.random.default_rng(0).integers(2**62, size=SIZE // 10).tolist()
     studies = [np.exp(2.0 * (np.arange(200) < count))[:, None, None] for count in (127, 128)]
-    return [np.array([[private_clipped_count(X, None, 1.0, EPSILON, rng=number)]
+    ball = Ball(1.0, np.eye(1), LINE)
+    return [np.array([[private_clipped_count(X, ball, EPSILON, rng=number)]
                       for number in numbers], float) for X in studies], np.nan, 0.0
 
 

@@ -16,7 +16,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from spdlib import PrivateFrechetMean, ball_from_bounds, random_spd  # noqa: E402
+from spdlib import Ball, PrivateFrechetMean, random_spd  # noqa: E402
 from spdlib.spd import logm  # noqa: E402
 
 FILES = [(10_000_000, 3, "float64"), (10_000_000, 3, "float32"), (1_000_000, 9, "float64")]
@@ -31,8 +31,8 @@ def logarithms(X):
 
 
 def private(X):
-    center, radius = ball_from_bounds(0.5, 2.0, X.shape[1])  # some are outside
-    return PrivateFrechetMean(1.0, 1e-6, radius, center, n=len(X))
+    ball = Ball.from_bounds(0.5, 2.0, X.shape[1])  # some are outside
+    return PrivateFrechetMean(1.0, 1e-6, ball, n=len(X))
 
 
 def in_one_fit(X):

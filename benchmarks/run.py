@@ -47,20 +47,14 @@ from pyriemann.geometry.mean import mean_logeuclid as peer_mean  # noqa: E402
 from pyriemann.geometry.mean import mean_riemann  # noqa: E402
 from pyriemann.geometry.tangentspace import exp_map_riemann, log_map_riemann  # noqa: E402
 
-from spdlib.mechanisms import KNormGradient  # noqa: E402
 from spdlib.descriptors import covariance_descriptors  # noqa: E402
-from spdlib.queries import FrechetMean  # noqa: E402
-from spdlib.mechanisms import RiemannianLaplace  # noqa: E402
 from spdlib.estimators import PrivateGeodesicRegression  # noqa: E402
+from spdlib.mechanisms import CURVES, KNormGradient, RiemannianLaplace  # noqa: E402
+from spdlib.queries import FrechetMean  # noqa: E402
 from spdlib.regression import GeodesicRegression  # noqa: E402
-  # noqa: E402
-    ball_steps,
-    effective_sample_size,
-    laplace_steps,
-    metropolis,
-)
-from spdlib.spaces import AffineInvariant, KendallPlanar, Sphere  # noqa: E402
-from spdlib.spd import ball_from_bounds, invvecd, mean_logeuclid, random_spd  # noqa: E402
+from spdlib.samplers import ball_steps, laplace_steps, metropolis  # noqa: E402
+from spdlib.spaces import AffineInvariant, Ball, KendallPlanar, Sphere  # noqa: E402
+from spdlib.spd import invvecd, mean_logeuclid, random_spd  # noqa: E402
 
 PAGE = ROOT / "book" / "speed.md"
 MARKERS = "<!-- begin: written by make bench -->", "<!-- end: written by make bench -->"
@@ -280,6 +274,28 @@ def frechet_means():
         yield name, f"{np.median(time):.3f} s", f"**{ratios}**"
 
 
+def effective_sample_size(chains):
+    """So many independent draws have a mean as precise as that of the chains, `(steps, n, ...)`.
+
+    An array `(...)`, by the autocorrelations of the split chains, summed in pairs while these are
+    positive and made to decrease (Vehtari et al. 2021, Sec. 3.2, without ranks; Geyer 1992). At
+    most S log10(S) for S draws in all.
+    """
+    length = len(chains) // 2
+    halves = np.concatenate([chains[:length], chains[-length:]], axis=1)
+    within = halves.var(axis=0, ddof=1).mean(axis=0)
+    both = within * (length - 1) / length + halves.mean(axis=0).var(axis=0, ddof=1)
+    spectrum = np.abs(np.fft.rfft(halves - halves.mean(axis=0), 2 * length, axis=0)) ** 2
+    covariance = np.fft.irfft(spectrum, 2 * length, axis=0)[:length].mean(axis=1) / length
+    rho = 1 - (within - covariance) / both
+    rho[0] = 1.0
+    pairs = rho[:length // 2 * 2].reshape(-1, 2, *rho.shape[1:]).sum(axis=1)
+    ended = np.logical_or.accumulate(pairs < 0, axis=0)
+    pairs = np.minimum.accumulate(np.where(ended, 0, pairs), axis=0)
+    size = length * halves.shape[1]
+    return size / np.maximum(2 * pairs.sum(axis=0) - 1, 1 / math.log10(size))
+
+
 def geodesic_walk(space, scale, M, rng):
     """Seconds for one effective draw by the walk of Reimherr et al., A.5, and its acceptance.
 
@@ -378,7 +394,7 @@ def k_norm_gradient():
     for space, center, radius, walk in ((Sphere(2), pole, math.pi / 8, sphere_walk),
                                         (AffineInvariant(2), np.eye(2), 1.5, spd_walk)):
         X = space.exp(center, ball_steps(space, radius, RECORDS, rng))
-        query = FrechetMean(X, center, radius, space)
+        query = FrechetMean(X, Ball(radius, center, space))
         mechanism = KNormGradient.of(query, 1.0)
         chain = walk(query.points, mechanism.scale)
         mean = space.exp(center, query.step)
@@ -467,8 +483,9 @@ def private_curves():
 
     def release(n, mechanism):
         x, Y = curve_records(n)
-        private = PrivateGeodesicRegression(1.0, 0, 0.5, 1.0, np.array([0.0, 0.0, 1.0]), clip=0.1,
-                                            space=Sphere(2), mechanism=mechanism)
+        domain, mechanism = Ball(0.5, [0, 0, 1], Sphere(2)), CURVES[mechanism]
+        private = PrivateGeodesicRegression(1.0, 0, domain, 1.0,
+                                            mechanism=mechanism.with_options(clip=0.1))
         return partial(private.fit, x, Y[0])
 
     jobs = {"Fig. 1 of the paper: all budgets, n = 20, 50, 100": figure}
@@ -491,7 +508,7 @@ def from_file(path, n, k):
 
 def on_a_cluster(k=9):
     """Rows of the table of the exact sum of many records of a file: one machine, and a cluster."""
-    center, radius = ball_from_bounds(0.1, 10.0, k)
+    ball = Ball.from_bounds(0.1, 10.0, k)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "records")
         X = np.memmap(path, float, "w+", shape=(MANY, k, k))
@@ -500,7 +517,7 @@ def on_a_cluster(k=9):
         local = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
         with (dask.config.set(KEEPS), LocalCluster(n_workers=2, threads_per_worker=1, **local)
               as cluster, Client(cluster)):
-            jobs = [FrechetMean(records, center, radius).total
+            jobs = [FrechetMean(records, ball).total
                     for records in (X, from_file(path, MANY, k))]
             assert np.array_equal(*(job() for job in jobs)), "the bits of the sums differ"
             times = np.array([[timeit.timeit(job, number=1) for job in jobs]

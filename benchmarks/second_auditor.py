@@ -31,32 +31,31 @@ def draw(path):
     """Releases for two studies, one of three people at opposite ends of the ball, and our audit."""
     from unittest.mock import patch
 
-    from spdlib.private_mean import MECHANISMS
-
-    from spdlib import DiscreteGaussian, FrechetMean, expm, invvecd
+    from spdlib import Ball, FrechetMean, expm, invvecd
     from spdlib.audit import audit
     from spdlib.calibration import sigma_analytic
+    from spdlib.mechanisms import MEANS, TangentGaussian
     from spdlib.spaces.ball import project_to_ball
 
-    makers = {"ℓ2": MECHANISMS["l2"], "discrete Gaussian": DiscreteGaussian.of,
-              "Laplace": lambda query, epsilon, delta: MECHANISMS["laplace"](query, epsilon, 0)}
+    kinds = {"ℓ2": "l2", "Laplace": "laplace", "discrete Gaussian": "discrete gaussian"}
+    ball = Ball(1.0, np.eye(2))
     one = np.outer([0, 0, 3], [0, 0, 1])  # a person outside of the ball, and two in its centre
     studies = [expm(invvecd(sign * one)) for sign in (1, -1)]
 
     def scaled(share):
-        return patch.dict("spdlib.mechanisms.SIGMA",
-                          analytic=lambda *promise: share * sigma_analytic(*promise))
+        return patch.object(TangentGaussian, "calibrated", staticmethod(
+            lambda *promise: share * sigma_analytic(*promise)))
 
     faults = {
-        "no clipping": patch("spdlib.clipping.clip_to_ball",
+        "no clipping": patch("spdlib.queries.sums.clip_to_ball",
                              lambda y, radius, grid=None, weights=1.0: y * weights),
         "σ/2": scaled(1 / 2), "4/5 of σ": scaled(4 / 5), "9/10 of σ": scaled(9 / 10),
         "mean over n − 1": patch.object(FrechetMean, "divisor", property(lambda self: self.n - 1)),
     }
 
     def released(records, name, rng):
-        query = FrechetMean(records, None, 1.0)
-        mechanism = makers.get(name, MECHANISMS["gaussian"])(query, EPSILON, DELTA)
+        query, kind = FrechetMean(records, ball), MEANS[kinds.get(name, "gaussian")]
+        mechanism = kind.of(query, EPSILON, 0 if kind.pure else DELTA)
         rng = None if name == "discrete Gaussian" else rng
         return project_to_ball(mechanism.answer(query, rng, SIZE), 1.0)
 
