@@ -19,7 +19,7 @@ quick: lint  ## in under a minute: lint, and the tests that take less than a sec
 
 lint: $(READY)  ## style of the code, and its types
 	$(RUN) -m ruff check .
-	$(RUN) -m pyrefly check
+	.venv/bin/pyrefly check
 
 accept: $(READY)  ## run chapters and record their outputs: make accept [CH=06]
 	$(RUN) -m claimbook accept $(CH)
