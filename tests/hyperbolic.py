@@ -17,9 +17,6 @@ class Hyperbolic(Curved):
     injectivity_radius, homogeneous = math.inf, True
     origin = np.array([1.0, 0, 0])
 
-    def __repr__(self):
-        return "Hyperbolic()"
-
     def sound(self, X):
         X = self.shaped(X, "X").astype(float)
         x = np.where((np.abs(X) < 1e150).all(axis=-1, keepdims=True), X[..., 1:], np.nan)

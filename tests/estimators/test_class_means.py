@@ -459,13 +459,6 @@ def test_a_refusal_names_the_argument_and_comes_before_the_draw(options, y, word
     assert rng.bit_generator.state == before
 
 
-@pytest.mark.parametrize("moved", ["radius", "center", "space"])
-def test_an_argument_of_earlier_versions_is_refused_with_the_call_of_today(moved):
-    with pytest.raises(ValueError, match=rf"^{moved} is 0.3; accepted in its place is "
-                       r"ball=Ball\(.*\): PrivateClassMeans\(epsilon, delta, ball, classes, "):
-        private(**{moved: 0.3})
-
-
 def test_a_plane_is_too_small_to_shrink_in():
     ball = Ball(R, [0.0, 0.0, 1.0], Sphere(2)).tangent()
     with pytest.raises(ValueError, match="shrink is True; accepted is False on TangentSpace"):

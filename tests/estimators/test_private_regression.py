@@ -387,13 +387,6 @@ def test_a_refusal_names_the_argument_and_comes_before_a_record_is_looked_at(opt
     assert rng.bit_generator.state == state
 
 
-@pytest.mark.parametrize("moved", ["radius", "center", "space", "clip", "approximate"])
-def test_an_argument_of_earlier_versions_is_refused_with_the_call_of_today(moved):
-    with pytest.raises(ValueError, match=f"^{moved} is 0.3; accepted in its place is .*: "
-                       r"PrivateGeodesicRegression\(epsilon, delta, domain, speed, x_range, "):
-        PrivateGeodesicRegression(**PUBLIC, **{moved: 0.3})
-
-
 @pytest.mark.parametrize("x, Y, words", [
     (np.zeros(3), np.stack([POLE] * 4), "x and Y have shapes"),
     (np.zeros((4, 1)), np.stack([POLE] * 4), "x and Y have shapes"),

@@ -335,6 +335,24 @@ def test_records_on_a_geodesic_give_it_back():
     assert fit.energy < 1e-18
 
 
+class Alike(Hyperbolic):
+    """Boosts take all points to the vertex, but turn the frames elsewhere."""
+
+    def alike(self, M):
+        return np.broadcast_to(self.origin, M.shape)
+
+
+def test_about_the_point_from_which_all_looks_alike_there_are_the_same_means_and_geodesics():
+    _, _, x, Y = about_a_curve(12, 0.3, np.random.default_rng(0))
+    fit, other = (GeodesicRegression(x, Y, space) for space in (SPACE, Alike()))
+    assert SPACE.dist(fit.predict(x), other.predict(x)).max() < 1e-8
+    far = Ball(1.0, from_vertex(np.array([16.0, 0])), Alike())  # where the plane has no ball
+    for X in (np.tile(far.center, (9, 1)), in_ball(far, 9, np.random.default_rng(0))):
+        assert np.linalg.norm(FrechetMean(X, far).step) <= 1
+    one, two = (FrechetMean(Y, Ball(1.0, CENTER, space)).step for space in (SPACE, Alike()))
+    np.testing.assert_allclose(one, two, atol=1e-10)
+
+
 def test_regression_is_that_of_matrices_of_determinant_1():
     _, _, x, Y = about_a_curve(30, 0.3, np.random.default_rng(0))
     fit = GeodesicRegression(x, Y, SPACE)
