@@ -78,15 +78,17 @@ def gauntlet_pairs(faults=None):
 
     With them its δ, and the furthest that a replay sees two of them apart.
     """
-    sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "book"))
-    import net
     from gauntlet import PROGRAMS
 
-    breaks = net.read_breaks()
+    from claimbook import net
+    from claimbook.book import find_book
+
+    book = find_book(pathlib.Path(__file__).resolve().parent.parent)
+    breaks = net.read_breaks(book)
     for fault in faults or PROGRAMS:
         for word in "sound", "faulty":
             with tempfile.TemporaryDirectory() as folder:
-                broken = net.broken_copy(fault, breaks[fault], pathlib.Path(folder))
+                broken = net.broken_copy(book, fault, breaks[fault], pathlib.Path(folder))
                 env = os.environ | (broken if word == "faulty" else {})
                 made = pathlib.Path(folder, "made.npz")
                 program = [sys.executable, pathlib.Path(__file__).with_name("gauntlet.py")]
