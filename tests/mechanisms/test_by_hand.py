@@ -181,7 +181,7 @@ def test_options_are_its_own_and_known_by_name():
 def test_what_is_gaussian_is_shrunk_and_what_is_not_is_refused():
     made, bare = (private(WideGaussian, shrink=s).fit(X, rng=2) for s in (True, False))
     assert np.linalg.norm(made.log_mean_) < np.linalg.norm(bare.log_mean_)
-    with pytest.raises(ValueError, match="shrink is True; accepted is False with '.*', whose noise is no"):
+    with pytest.raises(ValueError, match="accepted is False with '.*', whose noise is not"):
         private(WideLaplace, shrink=True).fit(X)
 
 
