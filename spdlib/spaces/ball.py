@@ -195,11 +195,7 @@ def ball_radius(radius):
 
 def _size(center):
     """Size of the matrix that a centre is."""
-    try:
-        shape = np.shape(center)
-    except ValueError:
-        shape = array(center, "center").shape  # says what is wrong
-    if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
+    if len(shape := array(center, "center").shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
         raise ValueError(f"center has shape {shape}; accepted without a space is (k, k), an SPD "
                          "matrix")
     return shape[0]
