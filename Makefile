@@ -19,7 +19,12 @@ quick: lint  ## in under a minute: lint, and the tests that take less than a sec
 
 lint: $(READY)  ## style of the code, and its types
 	$(RUN) -m ruff check .
+	$(RUN) -m isort -q --check .
 	.venv/bin/pyrefly check
+
+format: $(READY)  ## lay out the modules' code; a slow test checks that it is so
+	$(RUN) -m isort -q .
+	$(RUN) -m yapf -i -p -r spdlib claimbook
 
 accept: $(READY)  ## run chapters and record their outputs: make accept [CH=06]
 	$(RUN) -m claimbook accept $(CH)
@@ -30,7 +35,7 @@ breaks: $(READY)  ## record which claims catch which deliberate faults of spdlib
 
 pins: $(READY)  ## compile requirements.txt anew from the extras, at the versions that it has where they still fit
 	$(RUN) -m pip install -q uv
-	$(RUN) -m uv pip compile -q pyproject.toml --extra book --extra tests --python-version 3.11 --no-annotate --no-header -o requirements.txt
+	$(RUN) -m uv pip compile -q pyproject.toml --extra book --extra tests --python-version 3.11 --no-annotate --custom-compile-command "make pins" -o requirements.txt
 
 bench: $(READY)  ## speed beside that of peers, as ratios
 	$(PYTHON) -m venv .venv/peers
@@ -47,4 +52,4 @@ $(READY): requirements.txt pyproject.toml
 	$(RUN) -m pip install -q --no-deps --no-build-isolation -e .
 	touch $(READY)
 
-.PHONY: help book test quick lint accept breaks pins bench clean
+.PHONY: help book test quick lint format accept breaks pins bench clean

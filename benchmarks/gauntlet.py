@@ -11,25 +11,10 @@ import sys
 
 import numpy as np
 
-from spdlib import (
-    AffineInvariant,
-    Ball,
-    FrechetMean,
-    LogEuclidean,
-    Sphere,
-    private_clipped_count,
-)
+from spdlib import AffineInvariant, Ball, FrechetMean, LogEuclidean, Sphere, private_clipped_count
 from spdlib.audit import replay
-from spdlib.mechanisms import (
-    CurveKNormGradient,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    KNormGradient,
-    NoisyDescent,
-    TangentGaussian,
-    TruncatedCurveLoss,
-    TruncatedLoss,
-)
+from spdlib.mechanisms import (CurveKNormGradient, DiscreteGaussian, DiscreteLaplace, KNormGradient,
+                               NoisyDescent, TangentGaussian, TruncatedCurveLoss, TruncatedLoss)
 from spdlib.queries import ClassSums, CurveQuery, RunningMean
 
 EPSILON, DELTA, SIZE = 1.0, 0.1, 200_000

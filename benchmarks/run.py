@@ -35,11 +35,8 @@ np.trapz = np.trapezoid  # geomstats 2.8 imports the name, which NumPy 2.4 took 
 import many_records  # noqa: E402
 from geomstats.geometry.hypersphere import Hypersphere  # noqa: E402
 from geomstats.geometry.pre_shape import PreShapeSpace  # noqa: E402
-from geomstats.geometry.spd_matrices import (  # noqa: E402
-    SPDAffineMetric,
-    SPDLogEuclideanMetric,
-    SPDMatrices,
-)
+from geomstats.geometry.spd_matrices import (SPDAffineMetric, SPDLogEuclideanMetric,  # noqa: E402
+                                             SPDMatrices)
 from geomstats.learning.frechet_mean import FrechetMean as PeerMean  # noqa: E402
 from geomstats.learning.geodesic_regression import GeodesicRegression as PeerFit  # noqa: E402
 from pyriemann.geometry.distance import distance_riemann  # noqa: E402

@@ -89,12 +89,14 @@ def check(book: Book) -> None:
     stamps.mkdir(parents=True, exist_ok=True)
     keys = {path: key(book, path) for path in book.chapters()}
     todo = [path for path in keys if not has_stamp(book, path.stem, keys[path])]
-    print(f"checking {len(todo)} of {len(keys)} chapters; the others have not changed since "
-          "they passed", flush=True)
+    print(
+        f"checking {len(todo)} of {len(keys)} chapters; the others have not changed since "
+        "they passed", flush=True)
     # the font cache's first message would fail a cell
     subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], capture_output=True)
-    nbval = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "--color=no",
-             "-p", "no:xdist", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    nbval = [
+        sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "--color=no", "-p",
+        "no:xdist", "-p", "no:randomly", "-p", "no:cacheprovider"]
     largest_first = sorted(todo, key=lambda path: -path.stat().st_size)
     failed = False
     for path, done in in_parallel(book, lambda path: [*nbval, str(path)], largest_first):
@@ -148,8 +150,7 @@ def record(book: Book, path) -> None:
                 sys.exit("\n".join([*output.traceback, f"{output.ename}: {output.evalue}"]))
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
-    }
+        "language_info": {"name": "python"},}
     nbformat.write(notebook, path)
 
 
@@ -164,9 +165,11 @@ def site(book: Book) -> None:
         print("building the site", flush=True)
         (book.build / "stamps/site.txt").unlink(missing_ok=True)
         shutil.rmtree(html, ignore_errors=True)  # no page of a chapter that is gone
-        command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build",
-                   "--all", "-n", "-W", "--keep-going", "--path-output", str(book.root),
-                   str(staged(book))]
+        command = [
+            sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build",
+            "--all", "-n", "-W", "--keep-going", "--path-output",
+            str(book.root),
+            str(staged(book))]
         done = subprocess.run(command, cwd=book.root, env=environment(book.folder),
                               capture_output=True, text=True)
         if done.returncode:
@@ -186,7 +189,9 @@ def site_files(book) -> list[pathlib.Path]:
     def counts(part):
         return part not in ("__pycache__", "_build") and not part.startswith(".")
 
-    files = [path for folder in folders for path in sorted(folder.rglob("*"))
-             if path.is_file() and all(map(counts, path.relative_to(folder).parts))]
+    files = [
+        path for folder in folders for path in sorted(folder.rglob("*"))
+        if path.is_file() and all(map(counts,
+                                      path.relative_to(folder).parts))]
     more = [book.root / name for name in ("_config.yml", "_toc.yml")] + [package]
     return [*dict.fromkeys(files + [path for path in more if path and path.exists()])]

@@ -48,10 +48,8 @@ def _point(symbol, rng):
         properties = symbol.assumptions0.items()
         if all(getattr(value, f"is_{property}") is has for property, has in properties):
             return value
-    raise ValueError(
-        f"{symbol} is assumed to be {symbol.assumptions0}; "
-        "accepted is what some rational number n/7 from -3 to 3 can be"
-    )
+    raise ValueError(f"{symbol} is assumed to be {symbol.assumptions0}; "
+                     "accepted is what some rational number n/7 from -3 to 3 can be")
 
 
 def ball(expression):
@@ -74,7 +72,7 @@ def ball(expression):
         base, exponent = balls
         if expression.exp is sympy.S.Half:
             return base.sqrt()
-        return base ** int(expression.exp) if expression.exp.is_Integer else base**exponent
+        return base**int(expression.exp) if expression.exp.is_Integer else base**exponent
     name = expression.func.__name__
     if name == "Abs":
         return abs(balls[0])
@@ -103,5 +101,5 @@ def bisect(margin, box, most_boxes: int) -> tuple[bool | None, int]:
         widest = widths.index(max(widths))
         (low, high), middle = sides[widest], middles[widest]
         for half in (low, middle), (middle, high):
-            todo.append([*sides[:widest], half, *sides[widest + 1 :]])
+            todo.append([*sides[:widest], half, *sides[widest + 1:]])
     return True, count

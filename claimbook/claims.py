@@ -84,8 +84,7 @@ class claim:
             differences = [a - b for a, b in pairs]
             if any(a.has(sympy.Float) or b.has(sympy.Float) for a, b in pairs):
                 raise ValueError(
-                    f"{self.id}: {name} contains a floating-point number; accepted are exact ones"
-                )
+                    f"{self.id}: {name} contains a floating-point number; accepted are exact ones")
             point = next(filter(None, (witness(each, rng) for each in differences)), None)
             if point:
                 results[name] = False, f"differs by {point}"
@@ -104,10 +103,8 @@ class claim:
         or a point is found at which it is certainly not.
         """
         words = {
-            True: "positive on the whole box",
-            False: "not positive somewhere",
-            None: f"undecided after {most_boxes} boxes",
-        }
+            True: "positive on the whole box", False: "not positive somewhere",
+            None: f"undecided after {most_boxes} boxes",}
         results, boxes = {}, {}
         for name, margin in self._candidates(**candidates).items():
             survives, boxes[name] = bisect(margin, box, most_boxes)
@@ -129,8 +126,7 @@ class claim:
         if unit is None and (numbers == 0).any():
             raise ValueError(
                 f"{self.id}: value is 0 in {_count((numbers == 0).sum(), 'entry', 'entries')} and "
-                "unit is None; accepted is a unit, relative to which a 0 is told from rounding"
-            )
+                "unit is None; accepted is a unit, relative to which a 0 is told from rounding")
         unnoticed = f"a relative error below {ROUNDING:g}"
         if unit is not None:
             unnoticed = f"an error below {ROUNDING:g} of the value or of its unit"
@@ -199,12 +195,10 @@ class claim:
         hits = int(draws.sum())
         low, high = binomtest(hits, n).proportion_ci(1 - ALPHA, "exact")
         results = {
-            name: (
-                bool(low <= span[1] and span[0] <= high),
-                f"share {hits / n:.3g} against {_span(span)}",
-            )
-            for name, span in spans.items()
-        }
+            name: (bool(low <= span[1]
+                        and span[0] <= high), f"share {hits / n:.3g} against {_span(span)}",
+                   )
+            for name, span in spans.items()}
         unnoticed = f"a probability off by less than {_resolved(n):g}"
         if any(results[name][0] and low < high for name, (low, high) in spans.items()):
             unnoticed += ", or anything inside the interval"
@@ -258,37 +252,29 @@ class claim:
         summary = f"read {_span((value.min(), value.max()))}"
         self._settle("experiment", summary, "anything inside the interval", results)
 
-    def _candidates(
-        self, runs=(), /, *, printed=None, stated=None, corrected=None, measured=None, rivals=None
-    ):
+    def _candidates(self, runs=(), /, *, printed=None, stated=None, corrected=None, measured=None,
+                    rivals=None):
         """All candidates by name, the possible truths first; `runs` are other rivals' names.
 
         The words of the truths are laid down for the check that follows.
         """
         truths = {
-            "printed": printed,
-            "stated": stated,
-            "corrected": corrected,
-            "measured": measured,
-        }
+            "printed": printed, "stated": stated, "corrected": corrected, "measured": measured,}
         given = [role for role, candidate in truths.items() if candidate is not None]
         if ("printed" in given) == ("stated" in given):
             raise ValueError(f"{self.id}: given are {given}; accepted is one of printed and stated")
         if "stated" in given and len(given) > 1:
             raise ValueError(
                 f"{self.id}: given are {given}; accepted beside stated are rivals, since a "
-                "statement of the book's own that is wrong is mended and not corrected"
-            )
+                "statement of the book's own that is wrong is mended and not corrected")
         names = [*(rivals or {}), *runs]
         if clash := [name for name in names if name in truths or names.count(name) > 1]:
             raise ValueError(
                 f"{self.id}: a rival is called {clash[0]!r}; accepted are names of one rival each, "
-                f"other than {', '.join(truths)}"
-            )
+                f"other than {', '.join(truths)}")
         if len(given) + len(names) < 2:
             raise Inconclusive(
-                f"{self.id}: a single candidate is no contest; accepted is a check with a rival"
-            )
+                f"{self.id}: a single candidate is no contest; accepted is a check with a rival")
         self._says = {}
         for role in given:
             self._says[role], truths[role] = _in_words(truths[role])
@@ -306,8 +292,7 @@ class claim:
             if low > high:
                 raise ValueError(
                     f"{self.id}: {name} is the interval {low:g} to {high:g}; accepted are "
-                    "intervals (low, high)"
-                )
+                    "intervals (low, high)")
             spans[name] = low, high
             if not self._says.get(name, name):
                 self._says[name] = _span(spans[name])
@@ -316,8 +301,7 @@ class claim:
                 raise ValueError(
                     f"{self.id}: {other} is {_span(spans[other])}, which begins where {truth}, "
                     f"{_span(spans[truth])}, ends; accepted are near misses: a sharper statement "
-                    "that overlaps it, one that lies clear of it, or a run at other settings"
-                )
+                    "that overlaps it, one that lies clear of it, or a run at other settings")
         return spans
 
     def _settle(self, evidence, summary, unnoticed, results):
@@ -327,24 +311,14 @@ class claim:
         if alone not in VERDICT or results[alone][0] is None:
             words = {True: "survives", False: "rejected", None: "undecided"}
             lines = [
-                f"{name}: {words[survives]}, {how}" for name, (survives, how) in results.items()
-            ]
-            raise Inconclusive(
-                f"{self.id}: {evidence} leaves {len(standing)} candidates standing "
-                f"({'; '.join(lines)})"
-            )
+                f"{name}: {words[survives]}, {how}" for name, (survives, how) in results.items()]
+            raise Inconclusive(f"{self.id}: {evidence} leaves {len(standing)} candidates standing "
+                               f"({'; '.join(lines)})")
         rejected = {name: how for name, (_, how) in results.items() if name != alone}
         self.checks.append(
-            Check(
-                evidence=evidence,
-                summary=summary,
-                unnoticed=unnoticed,
-                survivor=alone,
-                how=results[alone][1],
-                says=self._says,
-                rejected=rejected,
-            )
-        )
+            Check(evidence=evidence, summary=summary, unnoticed=unnoticed, survivor=alone,
+                  how=results[alone][1], says=self._says, rejected=rejected,
+                  ))
 
     def _generator(self, check):
         return np.random.default_rng([self.seed, *self.id.encode(), check])
@@ -363,10 +337,9 @@ class claim:
             raise Inconclusive(
                 f"{self.id}: two candidates are only {smallest:.3g} apart, which takes {n:.2g} "
                 f"draws; accepted are {MOST_DRAWS:.2g}: outside the claim's domain, or couple the "
-                "noise"
-            )
+                "noise")
         # Two digits, so that another processor's rounding cannot move it.
-        digits = 10 ** (len(str(int(n))) - 2)
+        digits = 10**(len(str(int(n))) - 2)
         return max(100, digits * math.ceil(n / digits))
 
     def _draw(self, sample, rng, size):
@@ -375,8 +348,7 @@ class claim:
         draws = np.concatenate(parts)
         if draws.shape != (size,):
             raise ValueError(
-                f"{self.id}: the sample's shape is {draws.shape}; accepted is ({size},)"
-            )
+                f"{self.id}: the sample's shape is {draws.shape}; accepted is ({size},)")
         _no_nan(self.id, "sample", draws)
         return draws
 
@@ -397,7 +369,7 @@ def require(**parameters: tuple) -> None:
 def _resolved(n):
     """What a band of level ALPHA tells apart with n draws, to one digit, rounded up."""
     width = math.sqrt(2 * math.log(2 / ALPHA) / n)
-    digit = 10.0 ** math.floor(math.log10(width))
+    digit = 10.0**math.floor(math.log10(width))
     return min(math.ceil(width / digit) * digit, 1.0)
 
 
@@ -408,8 +380,7 @@ def _abut(first, second, size):
     return any(
         abs(end - start) <= SEPARATION * max(abs(end), abs(start), size)
         for end, start in ((first[1], second[0]), (second[1], first[0]))
-        if math.isfinite(end) and math.isfinite(start)
-    )
+        if math.isfinite(end) and math.isfinite(start))
 
 
 def _no_nan(id, name, *arrays):

@@ -45,16 +45,16 @@ def _parser():
     site = command("site", lambda a: build.site(find_book(a.book)),
                    help="build the site from the recorded outputs")
     run = command("run", _run, help="run a chapter at other parameters, show every verdict")
-    run.add_argument("chapter", metavar="CHAPTER",
-                     help="path, stem (05_sensitivity) or number (5)")
+    run.add_argument("chapter", metavar="CHAPTER", help="path, stem (05_sensitivity) or number (5)")
     run.add_argument("-p", dest="settings", action="append", default=[], metavar="NAME=VALUES",
                      help="a parameter; values with commas between them make a grid")
     run.add_argument("-o", dest="output", type=pathlib.Path, metavar="OUTDIR",
                      help="keep the executed notebooks and verdicts.csv here")
     run.add_argument("-j", dest="jobs", type=int, help="runs at a time (default: one a core)")
-    run.add_argument("--scheduler", metavar="ADDRESS",
-                     help="run on the workers of this dask scheduler, who see the book's folder "
-                          "under the same path")
+    run.add_argument(
+        "--scheduler", metavar="ADDRESS",
+        help="run on the workers of this dask scheduler, who see the book's folder "
+        "under the same path")
     write = command("ledger", _ledger, help="write the ledger as JSON")
     write.add_argument("-o", dest="output", type=pathlib.Path, metavar="FILE",
                        help="file (default: standard output)")

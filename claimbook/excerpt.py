@@ -40,11 +40,13 @@ def excerpt(chapter, claim: str):
     notebook = nbformat.read(chapter, as_version=4) if read else copy.deepcopy(chapter)
     notebook.cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     parts = [(cell, part) for cell in notebook.cells for part in ast.parse(cell.source).body]
-    tests = {place for place, (_, part) in enumerate(parts)
-             if claim in [match["id"] for match in CLAIM.finditer(ast.unparse(part))]}
+    tests = {
+        place
+        for place, (_, part) in enumerate(parts)
+        if claim in [match["id"] for match in CLAIM.finditer(ast.unparse(part))]}
     if not tests:
         raise ValueError(f"claim is {claim!r}; accepted are the claims that the chapter tests")
-    kept = [parts[place] for place in needed([part for _, part in parts[: max(tests) + 1]], tests)]
+    kept = [parts[place] for place in needed([part for _, part in parts[:max(tests) + 1]], tests)]
     for cell in notebook.cells:
         cell.source = "\n".join(ast.unparse(part) for home, part in kept if home is cell)
     notebook.cells = [cell for cell in notebook.cells if cell.source]
@@ -138,8 +140,9 @@ def names(statement):
             if symbol.is_referenced() and (own or symbol.is_global()))
         scopes += [(each, waits or each.get_type() == "function" and each.get_name() != "genexpr")
                    for each in scope.get_children()]
-    binds = {symbol.get_name() for symbol in top.get_symbols()
-             if symbol.is_assigned() or symbol.is_imported()}
+    binds = {
+        symbol.get_name()
+        for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
     binds |= targets(statement)
     return at_once | (binds if isinstance(statement, ast.AugAssign) else set()), binds, later
 

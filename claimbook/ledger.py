@@ -12,9 +12,7 @@ import tomllib
 from typing import TypedDict
 
 ID = re.compile(r"[A-Z]{2,}-\d{2,}")
-CLAIM = re.compile(
-    rf"""\bclaim\(\s*["'](?P<id>{ID.pattern})["']\s*,\s*["'](?P<stated>\w+)["']"""
-)
+CLAIM = re.compile(rf"""\bclaim\(\s*["'](?P<id>{ID.pattern})["']\s*,\s*["'](?P<stated>\w+)["']""")
 MIME = "application/vnd.claimbook.claim+json"
 # The verdict that comes out where the candidate of a role survives, from best to worst.
 VERDICT = {"printed": "holds", "stated": "holds", "corrected": "corrected", "measured": "fails"}
@@ -28,13 +26,11 @@ HARMS = "none", "slip", "use", "privacy"  # what hangs on a claim, whatever its 
 DIRECTIVE = re.compile(  # the box of a claim, up to what takes the place of what is printed
     r"^(?P<fence>:{3,}|`{3,})\{claim\} +(?P<label>\S+) +(?P<title>[^\n]+)\n(?::\w+:[^\n]*\n)*"
     r"(?P<body>.*?)(?=^(?P<rest>(?:(?::{3,}|`{3,})\{(?:corrected|measured)\}.*?)?)"
-    r"^(?P=fence)\s*$)",
-    re.M | re.S,
+    r"^(?P=fence)\s*$)", re.M | re.S,
 )
 INSTEAD = re.compile(
     r"^(?P<fence>:{3,}|`{3,})\{(?P<role>corrected|measured)\} *(?P<title>[^\n]*)\n"
-    r"(?P<body>.*?)^(?P=fence)\s*$",
-    re.M | re.S,
+    r"(?P<body>.*?)^(?P=fence)\s*$", re.M | re.S,
 )
 
 
@@ -195,24 +191,17 @@ def _row(id, entry, papers, found, texts):
     if checks:
         _put_to_the_test(id, is_own(paper), checks)
     return Row(
-        id=id,
-        paper=paper["title"],
-        where=entry["where"],
-        title=title,
-        statement=statement,
-        verdict=max((r["verdict"] for r in records), key=VERDICTS.index, default=UNTESTED),
-        harm=entry.get("harm", ""),
-        correction=correction,
-        measured=measured,
-        finding=measured_title or corrected_title,
-        domain=entry.get("domain", ""),
-        criterion=entry.get("criterion", ""),
-        reading=entry.get("reading", ""),
-        evidence=[{"kind": check["evidence"], "summary": check["summary"]} for check in checks],
-        rivals=sorted({name for check in checks for name in check["rejected"]} - set(VERDICT)),
-        uses=entry.get("uses", []),
-        chapter=chapter,
-        anchor=id,
+        id=id, paper=paper["title"], where=entry["where"], title=title, statement=statement,
+        verdict=max((r["verdict"] for r in records), key=VERDICTS.index,
+                    default=UNTESTED), harm=entry.get("harm", ""), correction=correction,
+        measured=measured, finding=measured_title or corrected_title,
+        domain=entry.get("domain", ""), criterion=entry.get("criterion",
+                                                            ""), reading=entry.get("reading", ""),
+        evidence=[{"kind": check["evidence"], "summary": check["summary"]} for check in checks
+                  ], rivals=sorted({name
+                                    for check in checks
+                                    for name in check["rejected"]} - set(VERDICT)),
+        uses=entry.get("uses", []), chapter=chapter, anchor=id,
     )
 
 
@@ -245,11 +234,8 @@ def counts(rows) -> dict[str, int]:
 def tally(rows) -> str:
     """How many claims came out how, in words: "55 hold, 12 corrected, 1 fails, 2 untested"."""
     plural = {"holds": "hold", "fails": "fail"}
-    return ", ".join(
-        f"{count} {verdict if count == 1 else plural.get(verdict, verdict)}"
-        for verdict, count in counts(rows).items()
-        if count
-    )
+    return ", ".join(f"{count} {verdict if count == 1 else plural.get(verdict, verdict)}"
+                     for verdict, count in counts(rows).items() if count)
 
 
 def summary(rows) -> str:
@@ -257,11 +243,13 @@ def summary(rows) -> str:
     kinds = counted_apart(rows)
     printed = kinds.pop("printed")
     holds, corrected, fails, untested = counts(printed).values()
-    sentences = [f"Of the {len(printed)} claims that the papers print, {holds} hold as printed, "
-                 f"{corrected} had to be corrected, {fails} fail, and {untested} could not be "
-                 "tested."]
-    words = {"two readings": "Counted apart, since the text can be read in two ways",
-             "not in words": "Counted apart, as claimed of the papers and not in their words"}
+    sentences = [
+        f"Of the {len(printed)} claims that the papers print, {holds} hold as printed, "
+        f"{corrected} had to be corrected, {fails} fail, and {untested} could not be "
+        "tested."]
+    words = {
+        "two readings": "Counted apart, since the text can be read in two ways",
+        "not in words": "Counted apart, as claimed of the papers and not in their words"}
     sentences += [f"{words[kind]}: {tally(apart)}." for kind, apart in kinds.items() if apart]
     return " ".join(sentences)
 
@@ -278,15 +266,13 @@ def rests_on(rows) -> dict[str, list[str]]:
 
     def below(id, path):
         if id in path:
-            circle = " → ".join([*path[path.index(id) :], id])
+            circle = " → ".join([*path[path.index(id):], id])
             raise ClaimError(f"{id}: its uses go round in a circle: {circle}")
         if id not in seen:
-            seen[id] = set().union(
-                *({used} | below(used, [*path, id]) for used in by_id[id]["uses"])
-            )
+            seen[id] = set().union(*({used} | below(used, [*path, id])
+                                     for used in by_id[id]["uses"]))
         return seen[id]
 
     return {
         id: sorted(used for used in below(id, []) if by_id[used]["verdict"] != "holds")
-        for id in by_id
-    }
+        for id in by_id}

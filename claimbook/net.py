@@ -73,8 +73,7 @@ def broken_source(book: Book, name: str, fault: dict) -> str:
     if (count := text.count(fault["old"])) != 1:
         raise ValueError(
             f"old of {name!r} is {fault['old']!r}, {count} times in {path.relative_to(book.root)}; "
-            "accepted is a text that stands there once"
-        )
+            "accepted is a text that stands there once")
     return text.replace(fault["old"], fault["new"])
 
 
@@ -128,8 +127,9 @@ def parts(root, module):
                 node.body[node.body.index(child)] = ast.Expr(ast.Name(child.name))
 
     strip(tree, [])
-    texts = {name: (first, last, ast.unparse(node))
-             for name, (first, last, node) in functions.items()}
+    texts = {
+        name: (first, last, ast.unparse(node))
+        for name, (first, last, node) in functions.items()}
     return tree.body, texts
 
 
@@ -137,8 +137,10 @@ def parts(root, module):
 def words(text):
     """The names that a text of code uses: a set."""
     nodes = list(ast.walk(ast.parse(text)))
-    return ({node.id for node in nodes if isinstance(node, ast.Name)}
-            | {node.attr for node in nodes if isinstance(node, ast.Attribute)})
+    return ({node.id
+             for node in nodes if isinstance(node, ast.Name)}
+            | {node.attr
+               for node in nodes if isinstance(node, ast.Attribute)})
 
 
 def bound(statement):
@@ -148,8 +150,10 @@ def bound(statement):
     if isinstance(statement, ast.ClassDef):
         return {statement.name}
     if isinstance(statement, (ast.Assign, ast.AnnAssign)):
-        return {node.id for node in ast.walk(statement)
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        return {
+            node.id
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return set()
 
 
@@ -168,9 +172,10 @@ def needed(statement, names):
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
         statement.names = [alias for alias in statement.names if bound(ast.Import([alias])) & names]
     if isinstance(statement, ast.ClassDef):
-        statement.body = [part for part in statement.body
-                          if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Name))
-                          or part.value.id in names or part.value.id.startswith("__")]
+        statement.body = [
+            part for part in statement.body
+            if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Name))
+            or part.value.id in names or part.value.id.startswith("__")]
     return ast.unparse(statement)
 
 
@@ -179,8 +184,9 @@ def stands_in(book: Book, fault: dict) -> set[str | None]:
     text = path_of(book, fault["module"]).read_text(encoding="utf-8")
     start = text.index(fault["old"])
     lead = len(fault["old"]) - len(fault["old"].lstrip())
-    lines = range(text.count("\n", 0, start + lead) + 1,
-                  text.count("\n", 0, start + len(fault["old"].rstrip())) + 2)
+    lines = range(
+        text.count("\n", 0, start + lead) + 1,
+        text.count("\n", 0, start + len(fault["old"].rstrip())) + 2)
     _, functions = parts(book.root, dotted(book, fault["module"]))
     spans = {name: range(first, last + 1) for name, (first, last, _) in functions.items()}
     places = [next((name for name, span in spans.items() if line in span), None) for line in lines]
@@ -205,10 +211,11 @@ def called(book: Book, chapter, footprint: dict) -> list[str] | None:
                 return None
             texts[module].append(parts(book.root, module)[1][name][2])
     outside = named_outside(book.root, cells, texts)
-    return [claimbook.ENGINE, cells,
-            *(f"{module} {sources.text_of(book.root, module)}" for module in sorted(others)),
-            *(f"{short(book, module)} {text}" for module in texts
-              for text in texts[module] + outside[module])]
+    return [
+        claimbook.ENGINE, cells,
+        *(f"{module} {sources.text_of(book.root, module)}" for module in sorted(others)),
+        *(f"{short(book, module)} {text}" for module in texts
+          for text in texts[module] + outside[module])]
 
 
 def named_outside(root, cells, texts):
@@ -229,8 +236,11 @@ def named_outside(root, cells, texts):
                                               for text in found)):
                 if source in named:
                     named[source] |= {name} if name else used
-        outside = {module: [text for statement in parts(root, module)[0]
-                            if (text := needed(statement, named[module]))] for module in texts}
+        outside = {
+            module: [
+                text for statement in parts(root, module)[0]
+                if (text := needed(statement, named[module]))]
+            for module in texts}
     return outside
 
 
@@ -247,8 +257,9 @@ def trace(book: Book, chapter) -> dict[str, list[str]]:
     home = package.parent if package.name == "__init__.py" else package
     with tempfile.TemporaryDirectory() as folder:
         notes = pathlib.Path(folder, "notes")
-        env = {"PYTHONPATH": str(TRACER), "PYTHONDONTWRITEBYTECODE": "1",
-               "CLAIMBOOK_FOOTPRINT": str(notes), "CLAIMBOOK_PACKAGE": str(home)}
+        env = {
+            "PYTHONPATH": str(TRACER), "PYTHONDONTWRITEBYTECODE": "1",
+            "CLAIMBOOK_FOOTPRINT": str(notes), "CLAIMBOOK_PACKAGE": str(home)}
         executed = execute(chapter, book=book.folder, env=env)
         if errors := outcome(executed):
             raise ClaimError(f"{chapter.stem} does not run without a fault: {errors}")
@@ -333,8 +344,9 @@ def reached(book: Book, fault: dict) -> list[pathlib.Path]:
         functions = footprints.get(topic(chapter), {}).get("functions", {})
         return None in places or not places.isdisjoint(functions.get(module, ()))
 
-    return [chapter for chapter in claiming(book)
-            if dotted(book, module) in content(book, chapter)[1] and executes(chapter)]
+    return [
+        chapter for chapter in claiming(book)
+        if dotted(book, module) in content(book, chapter)[1] and executes(chapter)]
 
 
 def topic(chapter) -> str:
@@ -378,10 +390,12 @@ def recorded_runs(breaks, reach, runs):
 
 def take_footprints(book, pool):
     """Trace the chapters that have changed since they were traced last."""
-    footprints = {topic(chapter): read_record(book, "footprints").get(topic(chapter))
-                  for chapter in claiming(book)}
-    jobs = {pool.submit(trace, book, chapter): chapter
-            for chapter in claiming(book) if not traced(book, chapter)}
+    footprints = {
+        topic(chapter): read_record(book, "footprints").get(topic(chapter))
+        for chapter in claiming(book)}
+    jobs = {
+        pool.submit(trace, book, chapter): chapter
+        for chapter in claiming(book) if not traced(book, chapter)}
     for job in as_completed(jobs):
         chapter, functions = jobs[job], job.result()
         entry = {"key": digest(*called(book, chapter, functions)), "functions": functions}
@@ -400,24 +414,27 @@ def main(book: Book, names=()) -> None:
                          f"{book.breaks.name}")
     for name, fault in breaks.items():
         broken_source(book, name, fault)
-    pool = ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"),
-                               signal.signal, (signal.SIGINT, signal.SIG_DFL))
+    pool = ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"), signal.signal,
+                               (signal.SIGINT, signal.SIG_DFL))
     try:
         take_footprints(book, pool)
         recorded = read_record(book)
         runs = {(name, stem): run
-                for name in recorded for stem, run in recorded[name]["runs"].items()}
+                for name in recorded
+                for stem, run in recorded[name]["runs"].items()}
         reach = {name: reached(book, fault) for name, fault in breaks.items()}
         keys = {(name, chapter): key(book, breaks[name], chapter)
-                for name in names or breaks for chapter in reach[name]}
+                for name in names or breaks
+                for chapter in reach[name]}
         todo = [(name, chapter) for (name, chapter), present in keys.items()
                 if runs.get((name, topic(chapter)), {}).get("key") != present]
         print(f"{len(todo)} of {len(keys)} runs; the others are on record", flush=True)
         footprints = read_record(book, "footprints")
         write_record(book, footprints, recorded_runs(breaks, reach, runs))
         start = time.monotonic()
-        jobs = {pool.submit(run, book, name, breaks[name], chapter): (name, chapter)
-                for name, chapter in todo}
+        jobs = {
+            pool.submit(run, book, name, breaks[name], chapter): (name, chapter)
+            for name, chapter in todo}
         for done, job in enumerate(as_completed(jobs), 1):
             name, chapter = jobs[job]
             found, seconds = job.result()
@@ -425,8 +442,8 @@ def main(book: Book, names=()) -> None:
             write_record(book, footprints, recorded_runs(breaks, reach, runs))
             left = (time.monotonic() - start) / done * (len(todo) - done) / 60
             caught = ", ".join(found.get("caught", ())) or "no claim"
-            print(f"{done:4} of {len(todo)}  {seconds:4.0f} s, {left:4.0f} min left  "
-                  f"{name} in {chapter.stem}: {caught}", flush=True)
+            print(
+                f"{done:4} of {len(todo)}  {seconds:4.0f} s, {left:4.0f} min left  "
+                f"{name} in {chapter.stem}: {caught}", flush=True)
     finally:
         pool.shutdown(cancel_futures=True)
-

@@ -20,11 +20,8 @@ from .show import aligned
 BOOLS = {"true": True, "false": False}
 SCALARS = {"int": int, "float": float, "str": str, "bool": lambda text: BOOLS[text.lower()]}
 LISTS = {
-    "list": {int, float, str, bool},
-    "list[int]": {int},
-    "list[float]": {int, float},
-    "list[str]": {str},
-}
+    "list": {int, float, str, bool}, "list[int]": {int}, "list[float]": {int, float},
+    "list[str]": {str},}
 NEEDED = "ipykernel", "nbclient", "nbformat", "papermill"
 
 
@@ -170,9 +167,12 @@ def refusal(chapter, parameters: dict, book) -> str | None:
 def workers(scheduler: str | None, jobs: int):
     """An executor: so many processes, or the workers of the dask scheduler at an address."""
     if scheduler is None:
-        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"),
-                                   # so that Ctrl-C ends a run at once
-                                   signal.signal, (signal.SIGINT, signal.SIG_DFL))
+        pool = ProcessPoolExecutor(
+            jobs,
+            multiprocessing.get_context("spawn"),
+            # so that Ctrl-C ends a run at once
+            signal.signal,
+            (signal.SIGINT, signal.SIG_DFL))
         try:
             yield pool
         finally:
@@ -200,13 +200,14 @@ def run_points(chapter, book, points, output, pool) -> dict[int, list]:
         number, executed = runs[done], done.result()
         if output:
             nbformat.write(executed, output / f"{chapter.stem}.{number}.ipynb")
-        outcomes[number] = [row for cell in executed.cells if cell.cell_type == "code"
-                            for row in cell_outcomes(cell)]
+        outcomes[number] = [
+            row for cell in executed.cells if cell.cell_type == "code"
+            for row in cell_outcomes(cell)]
         settings = "".join(f" {name}={value}" for name, value in points[number - 1].items())
         good = sum(map(as_stated, outcomes[number]))
-        print(f"{len(outcomes)} of {len(points)} done, run {number}{settings}: "
-              f"{good} as stated, {len(outcomes[number]) - good} not",
-              file=sys.stderr, flush=True)
+        print(
+            f"{len(outcomes)} of {len(points)} done, run {number}{settings}: "
+            f"{good} as stated, {len(outcomes[number]) - good} not", file=sys.stderr, flush=True)
     return outcomes
 
 
@@ -241,23 +242,18 @@ def execute(notebook, parameters: dict | None = None, *, book, env=None, run_on:
         kernel_spec_manager=KernelSpecManager(kernel_dirs=[]),  # this interpreter, no other python3
         transport_encryption="auto",  # without it, every kernel warns on stderr
     )
-    client = nbclient.NotebookClient(
-        notebook,
-        kernel,
-        timeout=None,
-        record_timing=False,
-        coalesce_streams=True,
-        resources={"metadata": {"path": str(book)}},
-        on_cell_start=lambda cell, cell_index: started.append(cell),
-    )
+    client = nbclient.NotebookClient(notebook, kernel, timeout=None, record_timing=False,
+                                     coalesce_streams=True,
+                                     resources={"metadata": {"path": str(book)}},
+                                     on_cell_start=lambda cell, cell_index: started.append(cell),
+                                     )
     try:
         client.execute(env=environment(book, env), cleanup_kc=True)
     except CellExecutionError:
         pass  # the outputs say more
     except DeadKernelError as error:
-        death = nbformat.v4.new_output(
-            "error", ename="DeadKernelError", evalue=str(error), traceback=[]
-        )
+        death = nbformat.v4.new_output("error", ename="DeadKernelError", evalue=str(error),
+                                       traceback=[])
         started[-1].outputs.append(death)
     return notebook
 
@@ -274,9 +270,8 @@ def with_parameters(notebook, parameters):
     from papermill.iorw import load_notebook_node
     from papermill.parameterize import parameterize_notebook
 
-    return parameterize_notebook(
-        load_notebook_node(notebook), parameters, kernel_name="python3", language="python"
-    )
+    return parameterize_notebook(load_notebook_node(notebook), parameters, kernel_name="python3",
+                                 language="python")
 
 
 def parameters_cell(cells) -> int | None:
@@ -291,7 +286,7 @@ def run_on_after_validation(notebook) -> None:
     """Let the notebook run on after errors, except up to its validating cell."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     first = parameters_cell(cells)
-    for cell in cells if first is None else cells[first + 2 :]:
+    for cell in cells if first is None else cells[first + 2:]:
         cell.metadata.setdefault("tags", []).append("raises-exception")
 
 

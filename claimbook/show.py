@@ -49,9 +49,7 @@ def table(header, rows, caption: str | None = None) -> None:
     display(
         {
             "text/html": _html_table("numbers", html.escape(caption or ""), header, rows, marks),
-            "text/plain": f"{caption}\n{text}" if caption else text,
-        },
-        raw=True,
+            "text/plain": f"{caption}\n{text}" if caption else text,}, raw=True,
     )
 
 
@@ -72,10 +70,8 @@ def claim_block(record) -> None:
         lines.append(f"  {check['evidence']}, {summary}\n    {body}")
         title = f"<b>{check['evidence']}</b> {html.escape(summary)}"
         tables.append(_html_table("check", title, COLUMNS, rows, [""] * 4, survivor=True))
-    block = (
-        f'<div class="claim claim-{verdict}"><p><a href="#ledger-{id}">{id}</a> '
-        f"<strong>{verdict}</strong></p>{''.join(tables)}</div>"
-    )
+    block = (f'<div class="claim claim-{verdict}"><p><a href="#ledger-{id}">{id}</a> '
+             f"<strong>{verdict}</strong></p>{''.join(tables)}</div>")
     display({MIME: record, "text/html": block, "text/plain": "\n".join(lines)}, raw=True)
 
 

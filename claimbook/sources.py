@@ -48,7 +48,7 @@ def statements(source: str) -> list[tuple[int, str, str | None]]:
 
 def absolute(level: int, module: str, package: str) -> str:
     """The full name of a module that is imported, with so many dots, in a package."""
-    base = package.split(".")[: len(package.split(".")) - level + 1] if level else []
+    base = package.split(".")[:len(package.split(".")) - level + 1] if level else []
     return ".".join([*filter(None, base), *filter(None, [module])])
 
 

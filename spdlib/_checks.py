@@ -40,8 +40,7 @@ def positive(value, name):
 
 def size(value, name, also=None):
     """`value` as a length whose square and quotients are floats."""
-    return number(value, name, SHORTEST, LONGEST,
-                  f"numbers from {SHORTEST:g} to {LONGEST:g}", also)
+    return number(value, name, SHORTEST, LONGEST, f"numbers from {SHORTEST:g} to {LONGEST:g}", also)
 
 
 def integer(value, name, low, high=math.inf):
@@ -239,5 +238,5 @@ def at(index):
 
 def renumbered(error, name, start):
     """The error of a part of `name` that begins at `start`, with the index in the whole."""
-    return ValueError(re.sub(rf"^{name}\[(\d+)", lambda found: f"{name}[{int(found[1]) + start}",
-                             str(error)))
+    return ValueError(
+        re.sub(rf"^{name}\[(\d+)", lambda found: f"{name}[{int(found[1]) + start}", str(error)))

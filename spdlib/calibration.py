@@ -252,7 +252,7 @@ def _log_l2_delta(excess, epsilon, d):
     sine = np.sin(phi)
     over = 4 * alpha * np.sin((end - phi) / 2) * np.sin((end + phi) / 2)  # loss - epsilon
     log_w = (d - 2) * np.log(sine) + np.log(sine**2 + r)
-    log_w -= 2 * alpha * np.sin(phi / 2) ** 2  # without e^alpha, as z is
+    log_w -= 2 * alpha * np.sin(phi / 2)**2  # without e^alpha, as z is
     log_f = log_w + np.log(-np.expm1(-over))
     top = log_f.max()
     integral = h * (np.exp(log_f - top) @ _L2_WEIGHTS).sum()
@@ -272,7 +272,7 @@ def _l2_error(middle, h, end, alpha, d, r, top):
     low, high, y = middle - 2.125 * h, middle + 2.125 * h, 1.875 * h
     largest_cos = np.cos(np.maximum(low, 0)) * math.cosh(y)
     smallest_cos = np.cos(high) * np.where(high < math.pi / 2, 1, math.cosh(y))
-    sine = np.sin(np.minimum(high, math.pi / 2)) ** 2 + math.sinh(y) ** 2
+    sine = np.sin(np.minimum(high, math.pi / 2))**2 + math.sinh(y)**2
     over = alpha * (np.maximum(end - low, high - end) + y) * (end + high + y) * math.cosh(y)
     log_M = (d - 2) / 2 * np.log(sine) + np.log(sine + r) + alpha * (largest_cos - 1) + np.log(over)
     log_M += np.maximum(2 * alpha * (math.cos(end) - smallest_cos), 0)
@@ -286,7 +286,7 @@ def _bessel_K(d, alpha):
     step adds O(1/v) to the logarithm.
     """
     v = d % 2 / 2
-    log_K = math.log(kve(v, alpha) * (alpha / 2) ** v / math.gamma(v + 1 / 2))
+    log_K = math.log(kve(v, alpha) * (alpha / 2)**v / math.gamma(v + 1 / 2))
     ratio = kve(v + 1, alpha) / kve(v, alpha)
     while v < d / 2 - 1:
         log_K += math.log(ratio * alpha / (2 * v + 1))

@@ -65,7 +65,7 @@ def load_histology(tile=28):
     """
     tile = integer(tile, "tile", 1, 512)
     image, m = _package("skimage.data", "scikit-image").immunohistochemistry(), 512 // tile
-    tiles = image[: m * tile, : m * tile].reshape(m, tile, m, tile, 3).swapaxes(1, 2)
+    tiles = image[:m * tile, :m * tile].reshape(m, tile, m, tile, 3).swapaxes(1, 2)
     return tiles.reshape(m**2, tile, tile, 3)
 
 
@@ -189,6 +189,7 @@ class _ByteUnpickler(pickle.Unpickler):
 
 class _Record:
     """What a pickle would have passed to NumPy: arguments, then the state of the result."""
+
     def __init__(self, *arguments):
         self.arguments = arguments
 
@@ -225,5 +226,5 @@ def _package(module, package):
     try:
         return import_module(module)
     except ImportError as error:
-        raise ImportError(f"{module} cannot be imported; it comes with the package {package}"
-                          ) from error
+        raise ImportError(
+            f"{module} cannot be imported; it comes with the package {package}") from error

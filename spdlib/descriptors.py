@@ -126,8 +126,8 @@ def _correlate(a, weights, axis):
     first, last = a.take([0], axis), a.take([-1], axis)
     padded = np.concatenate([first] * reach + [a] + [last] * reach, axis)
     along = (slice(None),) * axis
-    return sum(weight * padded[along + (slice(i, i + size),)]
-               for i, weight in enumerate(weights) if weight)
+    return sum(weight * padded[along + (slice(i, i + size),)] for i, weight in enumerate(weights)
+               if weight)
 
 
 def _covariances(phi):

@@ -27,16 +27,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import beta, betainc
 
 from ._checks import HUGE, flag, integer, number, positive
-from .mechanisms import (
-    MEANS,
-    ClassicalGaussian,
-    DiscreteGaussian,
-    L2Mechanism,
-    Noise,
-    RiemannianLaplace,
-    TangentGaussian,
-    chosen,
-)
+from .mechanisms import (MEANS, ClassicalGaussian, DiscreteGaussian, L2Mechanism, Noise,
+                         RiemannianLaplace, TangentGaussian, chosen)
 from .queries import Mean
 from .spaces import LogEuclidean
 
@@ -128,8 +120,9 @@ def expected_error(mechanism: Noise, d: int, radius: float | None = None, at: fl
         return float(law.moment(power))
     radius, at = _place(radius, at)
     low, high = law.ppf(1e-18), law.isf(1e-18)
-    ends = np.clip([low, radius - at, math.sqrt((radius - at) * (radius + at)), radius + at, high],
-                   low, high)  # between which the integrand is smooth
+    ends = np.clip([low, radius - at,
+                    math.sqrt((radius - at) * (radius + at)), radius + at, high], low,
+                   high)  # between which the integrand is smooth
     lengths, weights = _nodes(ends)
     weights = weights * law.pdf(lengths)
     # In units of the radius; what lies beyond 1e50 of them lands as what lies there. So no power of
@@ -144,18 +137,17 @@ def _left(R, a, d, power):
     With a the distance of m from the centre.
     """
     if d == 1:  # either away from the centre or towards it
-        return (np.minimum(R, 1 - a) ** power + np.minimum(R, 1 + a) ** power) / 2
+        return (np.minimum(R, 1 - a)**power + np.minimum(R, 1 + a)**power) / 2
     turn = np.arctan2(np.sqrt(np.maximum((R + a - 1) * (R + a + 1) * (1 - R + a) * (1 + R - a), 0)),
                       (1 - R) * (1 + R) - a * a)  # arccos((1 - a^2 - R^2) / 2aR), or its end
     first = max(0.0, math.pi / 2 - 9 / math.sqrt(d))  # below it sin(t)^(d-2) is less than e^-39
     last = min(math.pi, math.pi / 2 + 9 / math.sqrt(d))
     width = np.clip(turn, first, last) - first
     t = first + width * _NODES[:, None]
-    weights = width * _WEIGHTS[:, None] * np.sin(t) ** (d - 2) / beta(0.5, (d - 1) / 2)
+    weights = width * _WEIGHTS[:, None] * np.sin(t)**(d - 2) / beta(0.5, (d - 1) / 2)
     psi = np.arctan2(R * np.sin(t), a + R * np.cos(t))
     error = np.hypot(1 - a, 2 * math.sqrt(a) * np.sin(psi / 2))  # |e^(i psi) - a|
-    inside = betainc((d - 1) / 2, (d - 1) / 2,
-                     np.where(turn < math.pi, np.cos(turn / 2) ** 2, 0))
+    inside = betainc((d - 1) / 2, (d - 1) / 2, np.where(turn < math.pi, np.cos(turn / 2)**2, 0))
     return inside * R**power + (weights * error**power).sum(axis=0)
 
 
@@ -182,7 +174,7 @@ def _shrunk(mechanism, d, radius, at, power):
     rho = np.maximum(a + x, 1e-100)
     psi, turns = _nodes(_directions(a * rho, c))
     density = ((c + 1) * np.log(rho / (a + math.sqrt(c))) - x**2 / 2 + c * np.log(np.sin(psi))
-               - 2 * a * rho * np.sin(psi / 2) ** 2)
+               - 2 * a * rho * np.sin(psi / 2)**2)
     weights = weights * turns * np.exp(density - density.max())
     along = np.clip(x - c / rho, -a, room)  # g - a
     across = 2 * math.sqrt(a) * np.sqrt(a + along) * np.sin(psi / 2)
@@ -202,8 +194,9 @@ def _distances(a, room, c):
     def longer(g):
         return 2 * c / (g + math.hypot(g, 2 * math.sqrt(c)))  # rho - g, where g > 0 is left of rho
 
-    return np.unique(np.clip([low, math.sqrt(c) - a, longer(a), room + longer(a + room), high],
-                             low, high))
+    return np.unique(
+        np.clip(
+            [low, math.sqrt(c) - a, longer(a), room + longer(a + room), high], low, high))
 
 
 def _directions(k, c):
@@ -229,6 +222,7 @@ def worst_error(mechanism: Noise, d: int, radius: float, shrink: bool = False) -
 
     Found by a search over the distance of the mean from the centre.
     """
+
     def at(share):
         return expected_error(mechanism, d, radius, share * radius, shrink=shrink)
 
@@ -236,8 +230,8 @@ def worst_error(mechanism: Noise, d: int, radius: float, shrink: bool = False) -
     errors = [at(share) for share in shares]
     best = shares[np.argmax(errors)]
     refined = minimize_scalar(lambda share: -at(share), method="bounded",
-                              bounds=(max(best - 1 / 8, 0), min(best + 1 / 8, 1)),
-                              options={"maxiter": 12})
+                              bounds=(max(best - 1 / 8, 0), min(best + 1 / 8,
+                                                                1)), options={"maxiter": 12})
     return float(max(*errors, -refined.fun))
 
 
@@ -282,11 +276,11 @@ def plan(k: int, n: int, radius: float, epsilon: float, delta: float,
         mechanism, d = each.of(query, epsilon, promised), query.space.dim
         law, shrunk = mechanism.error(d), (None, None)
         if mechanism.law == "gaussian" and d >= 3:
-            shrunk = (expected_error(mechanism, d, radius, shrink=True),
-                      worst_error(mechanism, d, radius, shrink=True))
-        rows.append(Row(name, promised, law.kwds["scale"], float(law.mean()), float(law.ppf(0.95)),
-                        expected_error(mechanism, d, radius), worst_error(mechanism, d, radius),
-                        *shrunk))
+            shrunk = (expected_error(mechanism, d, radius,
+                                     shrink=True), worst_error(mechanism, d, radius, shrink=True))
+        rows.append(
+            Row(name, promised, law.kwds["scale"], float(law.mean()), float(law.ppf(0.95)),
+                expected_error(mechanism, d, radius), worst_error(mechanism, d, radius), *shrunk))
     return rows
 
 

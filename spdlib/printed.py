@@ -34,6 +34,7 @@ def delta_corrected(mu, epsilon):
 
 def sigma_analytic(sensitivity, epsilon, delta):
     """Noise scale at which `delta_corrected` is δ (TG, Th. 2.2): numbers, ε ≤ 100, δ ≥ 1e-12."""
+
     def excess(log_mu):
         return delta_corrected(math.exp(log_mu), epsilon) - delta
 
@@ -42,12 +43,12 @@ def sigma_analytic(sensitivity, epsilon, delta):
 
 def tail_bound_printed(t, sigma):
     """Bound (σ/π) exp(−t²/2σ²) on the probability that a N(0, σ²) exceeds t > 0 (TG, A.3)."""
-    return sigma / np.pi * np.exp(-((t / sigma) ** 2) / 2)
+    return sigma / np.pi * np.exp(-((t / sigma)**2) / 2)
 
 
 def tail_bound_corrected(t, sigma):
     """The same bound with t√(2π) in the place of π (TG, A.3)."""
-    return sigma / (t * np.sqrt(2 * np.pi)) * np.exp(-((t / sigma) ** 2) / 2)
+    return sigma / (t * np.sqrt(2 * np.pi)) * np.exp(-((t / sigma)**2) / 2)
 
 
 def curvature_factor(r, kappa):

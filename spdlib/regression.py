@@ -101,8 +101,9 @@ class GeodesicRegression:
         with np.errstate(over="ignore"):
             v = v / scale[:, None]
         self._middle = middle.reshape(batch)
-        self._anchor = point.reshape(*batch, *space.shape), finite(v, "velocity").reshape(
-            *batch, space.dim)
+        self._anchor = point.reshape(*batch,
+                                     *space.shape), finite(v,
+                                                           "velocity").reshape(*batch, space.dim)
         back = -self._middle[..., None] * self._anchor[1]
         self.point = space.exp(self._anchor[0], back)
         self.velocity = space.transport(self._anchor[0], back, self._anchor[1])
@@ -125,8 +126,9 @@ class GeodesicRegression:
         there, back = self._variances(np.zeros(1)), -self._middle[..., None] * self._anchor[1]
         axes = self.space.jacobi(self._anchor[1])[1].swapaxes(-2, -1)
         axes = self.space.transport(_among(self.space, self._anchor[0]), back[..., None, :], axes)
-        rows = [[np.einsum("...ki,...k,...kj->...ij", axes, entry[..., 0, :], axes)
-                 for entry in row] for row in there]
+        rows = [[
+            np.einsum("...ki,...k,...kj->...ij", axes, entry[..., 0, :], axes) for entry in row]
+                for row in there]
         return np.block(rows)
 
     def bands(self, x):
@@ -212,8 +214,9 @@ def _fitted(space, t, Y, tolerance, batch):
         unit = np.where(unit > 0, unit, 1)
         Y = Y / unit[..., None]
     size = max(ENTRIES // (t.shape[-1] * space.dim * min(space.dim, FEW)), 1)
-    parts = [_descent(space, t[i:i + size], Y[i:i + size], tolerance, (i, batch))
-             for i in range(0, max(len(t), 1), size)]
+    parts = [
+        _descent(space, t[i:i + size], Y[i:i + size], tolerance, (i, batch))
+        for i in range(0, max(len(t), 1), size)]
     point, v = (np.concatenate(part) for part in zip(*parts, strict=True))
     return (origin + unit * point, unit * v) if space.flat else (point, v)
 
@@ -369,7 +372,7 @@ def carried_back(space, point, velocity, x, axes, curve, steps):
     point, way = space.among(point), x[..., None] * velocity[..., None, :]
     if space.dim <= FEW:
         there = space.carried(space.among(point), way[..., None, :],
-                            axes.swapaxes(-2, -1)[..., None, :, :], space.among(curve))
+                              axes.swapaxes(-2, -1)[..., None, :, :], space.among(curve))
         return np.einsum("...ij,...j->...i", there, steps)
     back = -space.carried(point, way, way, curve)
     return np.einsum("...ij,...ni->...nj", axes, space.carried(curve, back, steps, point))

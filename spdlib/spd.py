@@ -17,19 +17,7 @@ import math
 import numpy as np
 from scipy.linalg.lapack import dgejsv
 
-from ._checks import (
-    EPS,
-    HUGE,
-    array,
-    at,
-    finite,
-    first,
-    generator,
-    integer,
-    number,
-    real,
-    rounding,
-)
+from ._checks import EPS, HUGE, array, at, finite, first, generator, integer, number, real, rounding
 from ._parallel import CORES, blockwise, one_blas_thread
 
 SYMMETRY = 1e-10
@@ -439,8 +427,7 @@ def _log_of_far(M, X):
     Their roots, singular values, lie half as far apart. Powers of two are taken out beforehand.
     """
     scales = [np.frexp(A.max(axis=(-2, -1)))[1] for A in (M, X)]
-    M, X = (np.ldexp(A, -scale[:, None, None])
-            for A, scale in zip((M, X), scales, strict=True))
+    M, X = (np.ldexp(A, -scale[:, None, None]) for A, scale in zip((M, X), scales, strict=True))
     U, roots, _ = np.linalg.svd(inverse_triangular(cholesky(M)) @ cholesky(X))
     logs = 2 * np.log(np.maximum(roots, EPS * roots.max(axis=-1, keepdims=True)))
     return _compose(logs + math.log(2) * (scales[1] - scales[0])[:, None], U)
@@ -764,5 +751,5 @@ def _exactly_symmetric(A):
     size, _ = blocks(A.shape[-1])
     parts = (A[start:start + size] for start in range(0, len(A), size))
     with np.errstate(over="ignore", invalid="ignore"):
-        return all(np.isfinite(part.sum()) and (part == part.swapaxes(1, 2)).all()
-                   for part in parts)
+        return all(
+            np.isfinite(part.sum()) and (part == part.swapaxes(1, 2)).all() for part in parts)

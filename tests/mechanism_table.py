@@ -3,18 +3,9 @@
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from spdlib import (
-    ClassicalGaussian,
-    CurveKNormGradient,
-    DiscreteGaussian,
-    KNormGradient,
-    L2Mechanism,
-    NoisyDescent,
-    RiemannianLaplace,
-    TangentGaussian,
-    TruncatedCurveLoss,
-    TruncatedLoss,
-)
+from spdlib import (ClassicalGaussian, CurveKNormGradient, DiscreteGaussian, KNormGradient,
+                    L2Mechanism, NoisyDescent, RiemannianLaplace, TangentGaussian,
+                    TruncatedCurveLoss, TruncatedLoss)
 from spdlib.mechanisms import Choice, Noise
 
 

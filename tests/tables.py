@@ -4,16 +4,8 @@ import math
 
 import numpy as np
 
-from spdlib import (
-    AffineInvariant,
-    Ball,
-    Euclidean,
-    KendallPlanar,
-    LogEuclidean,
-    PrivateFrechetMean,
-    Sphere,
-    TangentSpace,
-)
+from spdlib import (AffineInvariant, Ball, Euclidean, KendallPlanar, LogEuclidean,
+                    PrivateFrechetMean, Sphere, TangentSpace)
 from spdlib.mechanisms import MEANS, chosen
 
 POLE, POINT = np.array([0.0, 0, 1]), np.array([2.0, -1, 2]) / 3

@@ -10,16 +10,8 @@ from conftest import CHAPTERS, ROOT, cells_of
 from pybtex.database import parse_file
 
 from claimbook.guards.recorded import unclean
-from claimbook.ledger import (
-    ID,
-    is_own,
-    ledger,
-    paper_of,
-    read_claims,
-    recorded,
-    rests_on,
-    statements,
-)
+from claimbook.ledger import (ID, is_own, ledger, paper_of, read_claims, recorded, rests_on,
+                              statements)
 
 BOOK = ROOT / "book"
 MOST_LINES = 40  # of a cell of code that is open on the page

@@ -12,17 +12,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from spdlib import calibration
-from spdlib.calibration import (
-    SLACK,
-    gaussian_delta,
-    gaussian_epsilon,
-    gdp_mu,
-    l2_delta,
-    l2_scale,
-    laplace_scale,
-    sigma_analytic,
-    sigma_classical,
-)
+from spdlib.calibration import (SLACK, gaussian_delta, gaussian_epsilon, gdp_mu, l2_delta, l2_scale,
+                                laplace_scale, sigma_analytic, sigma_classical)
 
 TINY = math.ulp(0.0)
 # The two terms of delta may agree in ten digits here, 1 - delta needs 20, and epsilon/mu - mu/2

@@ -21,17 +21,7 @@ from spdlib.queries import FrechetMean, frechet_sensitivity
 from spdlib.samplers import ball_steps, laplace_steps, metropolis, sample_laplace
 from spdlib.spaces import Ball, Euclidean, LogEuclidean
 from spdlib.spaces.ball import clip_to_ball, project_to_ball, shrink_to_center
-from spdlib.spd import (
-    expm,
-    invvecd,
-    is_spd,
-    logm,
-    mean_logeuclid,
-    odot,
-    powm,
-    random_spd,
-    vecd,
-)
+from spdlib.spd import expm, invvecd, is_spd, logm, mean_logeuclid, odot, powm, random_spd, vecd
 
 X = random_spd(6, 2, 0.5, 0)
 GREY = np.zeros((1, 3, 3))

@@ -12,17 +12,8 @@ import sys
 import numpy as np
 import pytest
 
-from spdlib.datasets import (
-    IDX,
-    MEDMNIST,
-    PUBLISHED,
-    load_cifar10,
-    load_digits,
-    load_histology,
-    load_idx,
-    load_images,
-    load_medmnist,
-)
+from spdlib.datasets import (IDX, MEDMNIST, PUBLISHED, load_cifar10, load_digits, load_histology,
+                             load_idx, load_images, load_medmnist)
 
 
 def sample(*shape, seed=0):

@@ -188,6 +188,13 @@ def test_a_module_stays_small(name):
 
 
 @pytest.mark.slow
+def test_the_modules_are_laid_out_by_the_formatter():
+    done = subprocess.run([sys.executable, "-m", "yapf", "-d", "-p", "-r", "spdlib", "claimbook"],
+                          cwd=FOLDER.parent, capture_output=True, text=True)
+    assert not done.stdout and not done.returncode, f"make format mends it:\n{done.stdout}"
+
+
+@pytest.mark.slow
 def test_importing_spdlib_loads_nothing_of_the_book():
     code = "import sys, spdlib; print(*sys.modules)"
     loaded = subprocess.run(

@@ -15,16 +15,14 @@ from ..ledger import DIRECTIVE, ID, paper_of
 NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
 TYPED = re.compile(
     r"(?<![\w.\\/^{-])(\d+\.\d+)(?![\d.]*\w)(?:\s*(?:\\cdot|\\times|·|×)\s*10\^\{?(-?\d+)\}?)?"
-    r"(\s*\\?%)?|(?<![\w.\\/])(\d+)\s*\\?%"
-)
+    r"(\s*\\?%)?|(?<![\w.\\/])(\d+)\s*\\?%")
 # what is no number of this book: code, links, citations, addresses, places in papers
 SILENT = [
     r"```.*?```", r"`[^`]*`", r"\{(?:cite|prf|claim|ref|eq|numref|doc)[^}]*\}`[^`]*`",
     r"\]\([^)]*\)", r"https?://\S+", r"<!--.*?-->", r"arXiv[: ]\d+\.\d+",
     r"(?:eq\.|Eq\.|Sec\.|Section|Th\.|Theorems?|Lemmas?|Cor\.|Corollary|Definition|Def\.|Table|"
     r"Fig\.|Figure|Example|Appendix|Prop\.|items?|Steps?|version|Python|NumPy|SciPy)[\s~]*"
-    r"[A-Z]?\.?\d+(?:\.\d+)*",
-]
+    r"[A-Z]?\.?\d+(?:\.\d+)*",]
 
 
 def prose(cells, own=()) -> str:
@@ -55,7 +53,7 @@ def typed(text: str):
         power = int(exponent or 0) - (2 if percent or whole else 0)
         number = digits or whole
         places = len(number.partition(".")[2])
-        yield match[0].strip(), float(number) * 10.0**power, 0.5 * 10.0 ** (power - places)
+        yield match[0].strip(), float(number) * 10.0**power, 0.5 * 10.0**(power - places)
 
 
 def shown(cells) -> set[float]:
@@ -66,8 +64,10 @@ def shown(cells) -> set[float]:
             continue
         texts.append(cell["source"])
         for output in cell["outputs"]:
-            data = {kind: text for kind, text in output.get("data", {}).items()
-                    if not kind.startswith("image/") and kind != "text/html"}
+            data = {
+                kind: text
+                for kind, text in output.get("data", {}).items()
+                if not kind.startswith("image/") and kind != "text/html"}
             texts.append(json.dumps([data, output.get("text", "")], ensure_ascii=False))
     text = re.sub(r"(?<=\d)_(?=\d)", "", "\n".join(texts))
     text = re.sub(r"(?<=\d)[,   ](?=\d{3}\b)", "", text)

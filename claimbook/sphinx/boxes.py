@@ -153,8 +153,9 @@ def outdated(app, env, *changes):
     """The pages with a box whose head is another one than at the last build."""
     old, env.claim_heads = getattr(env, "claim_heads", {}), heads(folder_of(app))
     listed = getattr(env, "proof_list", {})
-    return {listed[id]["docname"] for id in old.keys() & listed.keys()
-            if old[id] != env.claim_heads.get(id)}
+    return {
+        listed[id]["docname"]
+        for id in old.keys() & listed.keys() if old[id] != env.claim_heads.get(id)}
 
 
 def setup(app):

@@ -17,24 +17,19 @@ from . import folder_of, is_page, pages_of, verdicts
 
 PAGES = "ledger", "errata"
 MARKERS = "<!-- verdicts -->", "<!-- printed -->"
-LABEL = re.compile(
-    r"^\(\S+\)=\n|^:(?:label|name):.*\n|(?<=\$\$) *\([\w:-]+\)$|\\label\{[^}]*\}", re.M
-)
+LABEL = re.compile(r"^\(\S+\)=\n|^:(?:label|name):.*\n|(?<=\$\$) *\([\w:-]+\)$|\\label\{[^}]*\}",
+                   re.M)
 LINKS = 'href="#ledger-', 'href="#erratum-'  # what is written by those who do not know the page
 READ = {
-    "clear": "clear in the published text",
-    "preprint only": "printed in the preprint only",
+    "clear": "clear in the published text", "preprint only": "printed in the preprint only",
     "damaged copy": "damaged in the copy of the paper at hand; the chapter says how it is read",
     "one figure described": "a sentence on one figure, and no law",
     "two readings": "open to two readings; the chapter puts both to the test",
-    "not in words": "as claimed of the paper, which says it in no words",
-}
+    "not in words": "as claimed of the paper, which says it in no words",}
 HARM = {
-    "none": "none",
-    "slip": "a slip; what follows from it stands",
+    "none": "none", "slip": "a slip; what follows from it stands",
     "use": "a figure, an error or a time is misjudged",
-    "privacy": "a promise of privacy hangs on it",
-}
+    "privacy": "a promise of privacy hangs on it",}
 
 
 def without_labels(text):
@@ -45,13 +40,10 @@ def without_labels(text):
 def scope(row):
     """What the claim covers: domain and criterion, how surely it is read, and what harm it does."""
     parts = {
-        "Domain": row["domain"],
-        "Criterion": row["criterion"],
-        "Text": READ.get(row["reading"], ""),
-        "Harm": HARM.get(row["harm"], ""),
-    }
-    return "".join(
-        f"<p><b>{name}</b>: {html.escape(text)}.</p>" for name, text in parts.items() if text)
+        "Domain": row["domain"], "Criterion": row["criterion"],
+        "Text": READ.get(row["reading"], ""), "Harm": HARM.get(row["harm"], ""),}
+    return "".join(f"<p><b>{name}</b>: {html.escape(text)}.</p>" for name, text in parts.items()
+                   if text)
 
 
 def checks(row):
@@ -62,8 +54,7 @@ def checks(row):
     counts = collections.Counter(texts)
     items = [
         f"<li>{html.escape(text)}{f', {count} times' if count > 1 else ''}</li>"
-        for text, count in counts.items()
-    ]
+        for text, count in counts.items()]
     rivals = html.escape("; ".join(row["rivals"]))
     return ("<details><summary>checks and rivals</summary>"
             f"<ul>{''.join(items)}</ul><p>Rejected: {rivals}.</p></details>")
@@ -144,8 +135,8 @@ def errata(rows, papers, claims):
         return gravity, -VERDICTS.index(row["verdict"]), row["id"]
 
     for prefix, paper in papers.items():
-        wrong = [row for row in rows
-                 if paper_of(row["id"]) == prefix and row["verdict"] in VERDICTS[1:]]
+        wrong = [
+            row for row in rows if paper_of(row["id"]) == prefix and row["verdict"] in VERDICTS[1:]]
         if wrong:
             yield f"\n## {paper['title']}\n"
             yield from map(erratum, sorted(wrong, key=order))
@@ -160,9 +151,8 @@ def fill(app, page, source):
     shaky, verdict_of = rests_on(rows), {row["id"]: row["verdict"] for row in rows}
     parts = {
         "rows": [line(row, claims[row["id"]], shaky[row["id"]], verdict_of) for row in rows],
-        "errata": errata(rows, papers, claims),
-        "papers": [f"<option>{prefix}</option>" for prefix in papers],
-    }
+        "errata": errata(rows, papers,
+                         claims), "papers": [f"<option>{prefix}</option>" for prefix in papers],}
     for marker, lines in parts.items():
         source[0] = source[0].replace(f"<!-- {marker} -->", "\n".join(lines))
 
@@ -181,8 +171,8 @@ def lead(app, doctree, page):
         if text.strip() in MARKERS:
             book = folder_of(app)
             rows, (papers, _) = ledger(book), read_claims(book)
-            drawn = (verdicts.figure(rows, papers, address[0] or ""),
-                     f"<p><b>{summary(rows)}</b></p>")
+            drawn = (verdicts.figure(rows, papers, address[0]
+                                     or ""), f"<p><b>{summary(rows)}</b></p>")
             text = drawn[MARKERS.index(text.strip())]
         for link, target, there in zip(LINKS, found, address, strict=True):
             if target and page != target:

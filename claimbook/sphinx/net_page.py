@@ -40,8 +40,8 @@ def block(name, entry):
     for tag, sign, text in ("del", "−", entry["old"]), ("ins", "+", entry["new"]):
         body = html.escape(textwrap.dedent(text).strip()) or "<i>nothing</i>"
         lines.append(f'<{tag}><span aria-hidden="true">{sign} </span>{body}</{tag}>')
-    caught = [f"<li>{html.escape(words)}: {links(ids)}</li>"
-              for words, ids in catches(entry).items()]
+    caught = [
+        f"<li>{html.escape(words)}: {links(ids)}</li>" for words, ids in catches(entry).items()]
     return f"""
 <div class="fault" id="{anchor(name)}">
 <p><b>{html.escape(name)}</b></p>
@@ -63,8 +63,8 @@ def by_module(record):
 def by_claim(record, rows):
     """For each claim that catches a break, all the breaks that it catches."""
     for row in rows:
-        names = [name for name, entry in record.items()
-                 if row["id"] in sum(catches(entry).values(), [])]
+        names = [
+            name for name, entry in record.items() if row["id"] in sum(catches(entry).values(), [])]
         if names:
             marks = (f'<a href="#{anchor(name)}">{html.escape(name)}</a>' for name in names)
             yield f"<li>{links([row['id']])}: {'; '.join(marks)}</li>"
@@ -104,16 +104,18 @@ def mark(name):
 
 def gauntlet_table(gauntlet, breaks):
     """Each kind of bug: where it is planted, as which fault, and the claim that has to catch it."""
-    bodies = [[f'<tr><th colspan="3" scope="rowgroup">{html.escape(entry["kind"])}</th></tr>',
-               *(rows_of([place, mark(name), links([breaks[name]["claim"]])])
-                 for place, name in entry["faults"])] for entry in gauntlet["kinds"]]
+    bodies = [[
+        f'<tr><th colspan="3" scope="rowgroup">{html.escape(entry["kind"])}</th></tr>',
+        *(rows_of([place, mark(name), links([breaks[name]["claim"]])])
+          for place, name in entry["faults"])] for entry in gauntlet["kinds"]]
     return table_of(["where", "fault", "claim"], bodies)
 
 
 def auditors_table(gauntlet):
     """What the auditors said of releases with the faults."""
-    rows = [rows_of([mark(name), *(said[by] for by in AUDITORS)])
-            for name, said in gauntlet["asked"].items()]
+    rows = [
+        rows_of([mark(name), *(said[by] for by in AUDITORS)])
+        for name, said in gauntlet["asked"].items()]
     return table_of(["fault", *AUDITORS.values()], [rows])
 
 
@@ -125,11 +127,9 @@ def fill(app, page, source):
     record = json.loads((book / "net.json").read_text(encoding="utf-8"))["breaks"]
     rows = ledger(book)
     parts = {
-        "totals": totals(record, rows),
-        "breaks": "\n".join(by_module(record)),
+        "totals": totals(record, rows), "breaks": "\n".join(by_module(record)),
         "claims": f'<ul class="catches">{"".join(by_claim(record, rows))}</ul>',
-        "loose": f'<ul class="catches">{"".join(loose(record, rows))}</ul>',
-    }
+        "loose": f'<ul class="catches">{"".join(loose(record, rows))}</ul>',}
     if (book / "gauntlet.toml").exists():  # kinds of bugs that others have had
         gauntlet, breaks = (tomllib.loads((book / f"{name}.toml").read_text(encoding="utf-8"))
                             for name in ("gauntlet", "breaks"))

@@ -54,9 +54,8 @@ def table(found, papers, address):
     head = "".join(f'<th scope="col" class="n">{word}</th>' for word in WORDS)
     body = []
     for prefix, numbers in found.items():
-        entries = "".join(
-            f'<td class="n"><a href="{link(address, prefix, word)}">{number}</a></td>'
-            if number else '<td class="n">0</td>' for word, number in numbers.items())
+        entries = "".join(f'<td class="n"><a href="{link(address, prefix, word)}">{number}</a></td>'
+                          if number else '<td class="n">0</td>' for word, number in numbers.items())
         title = html.escape(papers[prefix]["title"])
         body.append(f'<tr><th scope="row">{prefix}: {title}</th>{entries}</tr>')
     return (f'<table class="numbers"><thead><tr><th scope="col">paper</th>{head}</tr></thead>'

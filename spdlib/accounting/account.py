@@ -119,10 +119,9 @@ class BudgetAccountant:
             with self._held():
                 if not self._fits(spent):
                     who = "" if group is None else f"group {spent.group!r}: "
-                    raise ValueError(
-                        f"{who}mechanism is {mechanism!r}; accepted are releases that "
-                        f"({self.epsilon}, {self.delta}) holds, of which epsilon "
-                        f"{self._total(spent.group):.6g} is spent")
+                    raise ValueError(f"{who}mechanism is {mechanism!r}; accepted are releases that "
+                                     f"({self.epsilon}, {self.delta}) holds, of which epsilon "
+                                     f"{self._total(spent.group):.6g} is spent")
                 self._spent.append(spent)
             yield
         except BaseException as error:  # an interrupt is no reason to keep what was not used
@@ -203,8 +202,9 @@ class BudgetAccountant:
             token, listed = fields.text(content["token"], "token"), content["releases"]
             if not isinstance(listed, list):
                 raise ValueError(f"releases is {listed!r}; accepted is a list")
-            account._spent += [Spent(Cost.checked(law, loss, d), group_label(group))
-                               for law, loss, d, group in listed]
+            account._spent += [
+                Spent(Cost.checked(law, loss, d), group_label(group))
+                for law, loss, d, group in listed]
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"document is no account ({error}); accepted is what hand_over has "
                              f"made, version {VERSION} of {SCHEMA!r}") from error

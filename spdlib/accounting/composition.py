@@ -216,13 +216,13 @@ def _losses(curves: Sequence[Callable[[float], float]], times: Sequence[int]) ->
     doubled, tail = (FINEST * 2.0**np.arange(29)).tolist(), TAIL / sum(times)
     ends = [next((end for end in doubled if curve(end) <= tail), HIGHEST) for curve in curves]
     # A loss is moved by gap²/12, hence more points for more releases.
-    gap = max(math.hypot(*np.sqrt(times) * ends) / (POINTS * sum(times) ** 0.25), FINEST)
+    gap = max(math.hypot(*np.sqrt(times) * ends) / (POINTS * sum(times)**0.25), FINEST)
     total, finite = None, 1.0  # the composed losses, and the probability that they are finite
     for curve, end, count in zip(curves, ends, times, strict=True):
         last = math.ceil(end / gap)
         grid = np.arange(last + 1) * gap
         above = np.array([curve(epsilon) for epsilon in grid.tolist()])
-        finite *= (1 - above[-1]) ** count
+        finite *= (1 - above[-1])**count
         if finite < TAIL:  # of which dp-accounting would cut off the rest
             return None
         below = 1 - np.exp(-grid[1:]) * (1 - above[1:])

@@ -26,10 +26,8 @@ SCHEMA, VERSION = "spdlib.release", 2
 ADJACENCY = "one of n records replaced by any other"
 PACKAGES = "numpy", "scipy", "opendp"
 TOGETHER = (  # of these fields a document has all or none: one line for each kind of release
-    ("mean", "step", "statistic", "largest_share"),
-    ("means", "steps", "labels", "counts"),
-    ("point", "velocity", "x_range", "speed"),
-    ("spread",), ("count",),
+    ("mean", "step", "statistic", "largest_share"), ("means", "steps", "labels", "counts"),
+    ("point", "velocity", "x_range", "speed"), ("spread",), ("count",),
 )
 FIRST = (  # the fields of version 1, which only PrivateFrechetMean wrote
     "mean step log_mean statistic mechanism on_invalid noise epsilon delta mu rho privacy adjacency"
@@ -185,8 +183,8 @@ class Release(Document):
             version, content = fields.headed(content, SCHEMA, 1, VERSION)
             return _agreeing(fields.read(cls, _of_first(content) if version == 1 else content))
         except RecursionError:
-            raise ValueError("document is nested too deeply; accepted is what to_dict has made"
-                             ) from None
+            raise ValueError(
+                "document is nested too deeply; accepted is what to_dict has made") from None
 
     @classmethod
     def from_json(cls, text: str) -> "Release":
@@ -194,8 +192,8 @@ class Release(Document):
         try:
             content = fields.json_of(text)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"document is no JSON ({error}); accepted is what to_json has made"
-                             ) from error
+            raise ValueError(
+                f"document is no JSON ({error}); accepted is what to_json has made") from error
         return cls.from_dict(content)
 
 
@@ -226,19 +224,21 @@ def document(private: Any, query: Any, mechanism: Any, *, group: str | int | Non
     for name in PACKAGES:  # those that are installed
         for package in importlib.metadata.distributions(name=name):
             versions.setdefault(name, package.version)
-    return Release(
-        estimator=type(private).__name__, mechanism=mechanism.name, on_invalid=query.on_invalid,
-        noise=noise, epsilon=float(private.epsilon), delta=float(private.delta), mu=mu, rho=rho,
-        privacy=private.privacy_, adjacency=ADJACENCY, n=query.n, ball=ball,
-        group=group_label(group), seeded=seeded, versions=versions, **released)
+    return Release(estimator=type(private).__name__, mechanism=mechanism.name,
+                   on_invalid=query.on_invalid, noise=noise, epsilon=float(private.epsilon),
+                   delta=float(private.delta), mu=mu, rho=rho, privacy=private.privacy_,
+                   adjacency=ADJACENCY, n=query.n, ball=ball, group=group_label(group),
+                   seeded=seeded, versions=versions, **released)
 
 
 def _of_first(content):
     """The fields of a document of version 1, as they are named now."""
     content = dict(fields.named(content, "document", FIRST, FIRST))
     ball = {name: content.pop(name) for name in ("radius", "center", "space")} | {"private": False}
-    content = {name: value for name, value in content.items()
-               if value is not None or name not in ("log_mean", "mu", "rho", "group")}
+    content = {
+        name: value
+        for name, value in content.items()
+        if value is not None or name not in ("log_mean", "mu", "rho", "group")}
     return content | {"estimator": "PrivateFrechetMean", "ball": ball}
 
 
@@ -254,11 +254,12 @@ def _agreeing(one):
     for name in have.keys() & {"step", "velocity"}:
         if have[name].ndim != 1:
             raise ValueError(f"{name} has shape {have[name].shape}; accepted is (dim,)")
-    for name, accepted, why in (
-            ("mean", center, "that of the centre"), ("point", center, "that of the centre"),
-            ("log_mean", np.shape(one.step), "that of step"), ("x_range", (2,), "two ends"),
-            ("means", classes + center, "a point for each label"),
-            ("counts", classes, "one for each label")):
+    for name, accepted, why in (("mean", center, "that of the centre"), ("point", center,
+                                                                         "that of the centre"),
+                                ("log_mean", np.shape(one.step), "that of step"),
+                                ("x_range", (2,), "two ends"), ("means", classes + center,
+                                                                "a point for each label"),
+                                ("counts", classes, "one for each label")):
         if name in have and (shape := have[name].shape) != accepted:
             raise ValueError(f"{name} has shape {shape}; accepted is {accepted}, {why}")
     return one

@@ -58,8 +58,10 @@ def plain(value: Any) -> Any:
         parts = {"real": value.real.tolist(), "imag": value.imag.tolist()}
         return parts if value.dtype.kind == "c" else value.tolist()
     if isinstance(value, Document):
-        value = {field.name: each for field in dataclasses.fields(value)
-                 if (each := getattr(value, field.name)) is not None}
+        value = {
+            field.name: each
+            for field in dataclasses.fields(value)
+            if (each := getattr(value, field.name)) is not None}
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items()}
     return list(value) if isinstance(value, tuple) else value
@@ -70,6 +72,7 @@ def json_of(text: str) -> Any:
 
     Of two values under one name one reader would take the first and another one the last.
     """
+
     def once(pairs):
         names = [name for name, _ in pairs]
         if twice := {name for name in names if names.count(name) > 1}:
@@ -108,8 +111,10 @@ def read(kind: type, content: Any, name: str = "document") -> Any:
     """The document of this kind that a dict holds. ValueError where it holds none."""
     fields = {field.name: field for field in dataclasses.fields(kind)}
     needed = [name for name, field in fields.items() if field.default is dataclasses.MISSING]
-    return kind(**{name: fields[name].metadata["read"](each, name)
-                   for name, each in named(content, name, needed, fields).items()})
+    return kind(
+        **{
+            name: fields[name].metadata["read"](each, name)
+            for name, each in named(content, name, needed, fields).items()})
 
 
 epsilon = functools.partial(number, low=1e-6, high=1e3, accepted="numbers from 1e-6 to 1e3")
@@ -122,8 +127,8 @@ share = functools.partial(number, low=TINY, high=1, accepted="numbers above 0 up
 
 def writable(text: Any) -> bool:
     """Whether it is a str that UTF-8 can write: one without half of a surrogate pair."""
-    return isinstance(text, str) and not any(
-        "\ud800" <= letter <= "\udfff" for letter in str.__str__(text))
+    return isinstance(text, str) and not any("\ud800" <= letter <= "\udfff"
+                                             for letter in str.__str__(text))
 
 
 def text(value: str, name: str) -> str:

@@ -139,8 +139,7 @@ class PrivateClassMeans(Estimator):
     def _promise(self, query):
         replaced = {
             "private": f"one of n = {query.n} records is replaced, with its label; n",
-            "public": "one record is replaced within its class; labels, and so sizes of classes",
-        }
+            "public": "one record is replaced within its class; labels, and so sizes of classes",}
         return (f"({self.epsilon}, {self.delta})-differentially private, all means together, when "
                 f"{replaced[self.labels]}, the classes and the ball of radius {query.radius} are "
                 "public")

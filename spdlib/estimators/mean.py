@@ -278,8 +278,9 @@ class PrivateFrechetMean(Estimator):
                    "public")
         self.privacy_ = in_words(promise, mechanism, query, seeded)
         if mechanism.is_proved(query):
-            self.release_ = document(
-                self, query, mechanism, group=group, seeded=seeded, mean=self.mean_, step=step,
-                log_mean=getattr(self, "log_mean_", None), statistic=self.statistic,
-                shrink=self.shrink, largest_share=1 / query.divisor)  # the largest weight is 1
+            self.release_ = document(self, query, mechanism, group=group, seeded=seeded,
+                                     mean=self.mean_, step=step,
+                                     log_mean=getattr(self, "log_mean_", None),
+                                     statistic=self.statistic, shrink=self.shrink,
+                                     largest_share=1 / query.divisor)  # the largest weight is 1
         return self

@@ -96,9 +96,9 @@ class PrivateGeodesicRegression(Estimator):
     True
     """
 
-    MOVED = {**dict.fromkeys(Estimator.MOVED, "domain=Ball(radius, center, space)"),
-             "clip": "mechanism=TruncatedCurveLoss.with_options(clip=...)",
-             "approximate": "mechanism=CurveKNormGradient.with_options(clip=..., approximate=True)"}
+    MOVED = dict.fromkeys(Estimator.MOVED, "domain=Ball(radius, center, space)") | {
+        "clip": "mechanism=TruncatedCurveLoss.with_options(clip=...)",
+        "approximate": "mechanism=CurveKNormGradient.with_options(clip=..., approximate=True)"}
 
     def __init__(self, epsilon: float, delta: float, domain: Ball | None = None,
                  speed: float | None = None, x_range=(0, 1),
@@ -235,18 +235,19 @@ def expected_curve_error(private: PrivateGeodesicRegression, n: int, noise: floa
     t, at = (np.arange(n) + 0.5) / n - 0.5, np.linspace(-0.5, 0.5, GRID)
     errors = []
     for _ in range(draws):
-        truth = query.curve(np.concatenate([
-            ball_steps(space, query.radius, (), rng),
-            query.speed * _in_unit_ball(space.dim, rng)]))
+        truth = query.curve(
+            np.concatenate([
+                ball_steps(space, query.radius, (), rng),
+                query.speed * _in_unit_ball(space.dim, rng)]))
         Y = space.exp(predict(space, *truth, t), noise * rng.standard_normal((n, space.dim)))
         trial = private._query(low + (t + 0.5) * (high - low), Y)
         u = private._mechanism(trial).answer(trial, rng)
         curves = (predict(space, *trial.curve(c), at) for c in (u, 0 * u))
-        errors.append([np.mean(space.dist(predict(space, *truth, at), curve)**2)
-                       for curve in curves])
+        errors.append([
+            np.mean(space.dist(predict(space, *truth, at), curve)**2) for curve in curves])
     return CurveError(*np.sqrt(np.mean(errors, axis=0)).tolist())
 
 
 def _in_unit_ball(dim, rng):
     z = rng.standard_normal(dim)
-    return z / np.linalg.norm(z) * rng.random() ** (1 / dim)
+    return z / np.linalg.norm(z) * rng.random()**(1 / dim)

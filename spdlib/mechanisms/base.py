@@ -169,8 +169,9 @@ def public_of(mechanism):
     ValueError for what is none.
     """
     values = {name: getattr(mechanism, name, "missing") for name in type(mechanism).public}
-    values = {name: value.radius if isinstance(value, Ball) else value
-              for name, value in values.items() if value is not None}
+    values = {
+        name: value.radius if isinstance(value, Ball) else value
+        for name, value in values.items() if value is not None}
     for name, value in values.items():
         number(value, f"{name}, which is public,", -HUGE, HUGE, "finite numbers")
     return values

@@ -65,9 +65,10 @@ class CurveDensity(DensityMechanism):
 
     def _uniform(self, query, m, rng):
         z = rng.standard_normal((m, query.dim))
-        length = query.speed * rng.random(m) ** (1 / query.dim)
-        return np.concatenate([ball_steps(query.space, query.radius, m, rng),
-                               z * (length / lengths(z))[:, None]], axis=-1)
+        length = query.speed * rng.random(m)**(1 / query.dim)
+        return np.concatenate(
+            [ball_steps(query.space, query.radius, m, rng), z *
+             (length / lengths(z))[:, None]], axis=-1)
 
     def _by_boxes(self, query, size, rng):
         unit = np.array([1.0, self.aspect])
@@ -150,7 +151,7 @@ class TruncatedCurveLoss(CurveDensity):
         r, cos, sin = self._seen(query, u)
         distance, b, t = np.sqrt(sum(part * part for part in r)), self.clip, query.times
         if not reach.any():
-            return -((np.minimum(distance, b) / b) ** 2).sum(axis=-1) / self.scale
+            return -((np.minimum(distance, b) / b)**2).sum(axis=-1) / self.scale
         space = query.space
         B, Z, speed = self._box(query, u, reach)
         moved = _moved(space, t, B, Z, speed)
@@ -246,8 +247,9 @@ class CurveKNormGradient(CurveDensity):
         r, cos, sin = self._seen(query, u)
         square, clip, t = sum(part * part for part in r), self.clip, query.times
         distance = np.sqrt(square)
-        longer = np.sqrt(sum((c * c + t**2 * (s * s)) * (part * part)
-                             for part, c, s in zip(r, cos, sin, strict=True)))
+        longer = np.sqrt(
+            sum((c * c + t**2 * (s * s)) * (part * part)
+                for part, c, s in zip(r, cos, sin, strict=True)))
         # the first clip makes the residual as long as this, the second the vector
         first = clip / np.maximum(distance, clip)
         share = first * (clip / np.maximum(first * longer, clip))
@@ -277,7 +279,7 @@ class CurveKNormGradient(CurveDensity):
         steepness = growth**2 * _moments(np.where(smooth, steep, 0), t)
         unlike = _moments(np.where(smooth, np.maximum(high - 1, 1 - low), 0), t)[1] * growth**2
         among = _moments(smooth, t)
-        mixed = np.abs(smooth @ t) + unlike + (growth**2 - 1) * among[1] + 2/3 * bent * among[3]
+        mixed = np.abs(smooth @ t) + unlike + (growth**2 - 1) * among[1] + 2 / 3 * bent * among[3]
         change = steep * (clip / np.maximum(distance - moved, clip)) * moved * growth[:, None]
         rest = np.where(smooth, 0, np.minimum(change, 2 * clip)) @ np.sqrt(1 + t * t)
         return ((steepness[0] * B + mixed * Z + turns[0]) / query.n,
@@ -346,9 +348,11 @@ def _on_sphere(root, a, w, t, steps):
 def _gradients(r, cos, sin, t, weight):
     """Lengths of the weighted sums of dp† r and of t dv† r, shape (m,) each."""
     weighted = [weight * part for part in r]
-    return tuple(lengths(np.stack([(factor * part) @ power
-                                   for part, factor in zip(weighted, factors, strict=True)], -1))
-                 for factors, power in ((cos, np.ones(len(t))), (sin, t)))
+    return tuple(
+        lengths(
+            np.stack([(factor * part) @ power
+                      for part, factor in zip(weighted, factors, strict=True)], -1))
+        for factors, power in ((cos, np.ones(len(t))), (sin, t)))
 
 
 def _bending(space):
@@ -359,7 +363,7 @@ def _bending(space):
 
 def _moments(part, t):
     """Sums over the records of `part`, shape (m, n), times the powers of ‖t‖ from 0 to 4."""
-    return (part @ np.abs(t)[:, None] ** np.arange(5)).T
+    return (part @ np.abs(t)[:, None]**np.arange(5)).T
 
 
 def _factors(space, speed):
@@ -383,8 +387,8 @@ def _acceleration(space, far, speed):
     `far` are the moments of ρ.
     """
     factor, q = _turning(space, speed)
-    return (factor * (far[1] + 2 / 3 * q * far[3]), factor * (2 * far[2] + q * far[4] / 3),
-            factor * 2 / 3 * far[3])
+    return (factor * (far[1] + 2 / 3 * q * far[3]), factor *
+            (2 * far[2] + q * far[4] / 3), factor * 2 / 3 * far[3])
 
 
 def _drift(space, far, B, Z, speed):
@@ -394,8 +398,8 @@ def _drift(space, far, B, Z, speed):
     """
     factor, q = _turning(space, speed)
     mixed = far[2] + q * far[4] / 6
-    return (factor * (B * (far[1] + 2 / 3 * q * far[3]) + Z * mixed),
-            factor * (B * mixed + Z * 2 / 3 * far[3]))
+    return (factor * (B * (far[1] + 2 / 3 * q * far[3]) + Z * mixed), factor *
+            (B * mixed + Z * 2 / 3 * far[3]))
 
 
 def _turning(space, speed):

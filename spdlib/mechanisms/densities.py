@@ -222,7 +222,7 @@ class KNormGradient(DensityMechanism):
         w = laplace_steps(query.space, self.scale / low, SAMPLE, np.random.default_rng(0),
                           self.domain.radius + edge[0])
         inside = lengths(query.space.chart(query.ball.center, edge, w)) <= self.domain.radius
-        about = (low / high) ** query.space.dim * inside.mean(), self._about_the_mean
+        about = (low / high)**query.space.dim * inside.mean(), self._about_the_mean
         return max(uniform, about, key=lambda envelope: envelope[0])
 
     def _slopes(self, query):
@@ -329,15 +329,15 @@ class TruncatedLoss(DensityMechanism):
         residuals = _residuals(query, v)
         distance, b, reach = lengths(residuals), self.clip, reach[:, None]
         if not reach.any():
-            return -((np.minimum(distance, b) / b) ** 2).sum(axis=-1) / self.scale
+            return -((np.minimum(distance, b) / b)**2).sum(axis=-1) / self.scale
         # a record that is felt everywhere has a smooth loss, in whose sum the slopes cancel
         smooth = distance + reach < min(b, query.space.injectivity_radius)
         bend = np.where(smooth, hessian_bounds(query.space, distance + reach)[0], 0).sum(axis=-1)
         slope = lengths((smooth[:, None].astype(float) @ residuals)[:, 0])
         t = reach[:, 0]
         t = np.where(bend * t > slope, slope / np.where(bend > 0, bend, 1), t)
-        least = (np.where(smooth, distance, 0) ** 2).sum(axis=-1) + bend * t**2 - 2 * slope * t
-        others = (np.clip(distance - reach, 0, b) / b) ** 2
+        least = (np.where(smooth, distance, 0)**2).sum(axis=-1) + bend * t**2 - 2 * slope * t
+        others = (np.clip(distance - reach, 0, b) / b)**2
         return -(np.maximum(least, 0) / b / b + (others * ~smooth).sum(axis=-1)) / self.scale
 
 

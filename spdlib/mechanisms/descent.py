@@ -77,8 +77,9 @@ class NoisyDescent(Mechanism):
 
     def __init__(self, epsilon: float, delta: float, n: int, clip: float, way: float):
         self.n, least = integer(n, "n", 1), FINEST * way
-        self.clip = number(clip, "clip", least, LONGEST, f"numbers from {least:.6g}, {FINEST} of "
-                           f"the way that the steps may have to go, to {LONGEST:g}")
+        self.clip = number(
+            clip, "clip", least, LONGEST, f"numbers from {least:.6g}, {FINEST} of "
+            f"the way that the steps may have to go, to {LONGEST:g}")
         number(delta, "delta", 1e-300, 0.5, "numbers from 1e-300 to 1/2 with \"noisy descent\"")
         self.steps = max(math.ceil(AGAIN / SUMS * way / self.clip), FEWEST)
         self.sensitivity = frechet_sensitivity(self.n, self.clip)
@@ -136,15 +137,16 @@ class NoisyDescent(Mechanism):
         if not bend * far < FLAT:
             raise ValueError(f"radius + speed/2 + clip is {far:.6g}; accepted are numbers below "
                              f"{FLAT / bend:.6g} on {space!r}, where float64 tells points apart")
-        query.domain.hold(max(3 * query.radius, far), "the larger of 3 radius, which a step may "
-                   "reach before it is projected, and radius + speed/2 + clip")
+        query.domain.hold(
+            max(3 * query.radius, far), "the larger of 3 radius, which a step may "
+            "reach before it is projected, and radius + speed/2 + clip")
 
     def _descend(self, center, query, Y, m, rng):
         """The last curves of `m` descents at once, in the query's coordinates."""
         space, dim = query.space, query.space.dim
         center = np.broadcast_to(center, (m, *space.inner))
         u, w = np.zeros((2, m, dim))
-        for pace in SLOWEST ** np.linspace(0, 1, self.steps):
+        for pace in SLOWEST**np.linspace(0, 1, self.steps):
             p = space.ends(center, u)
             turn = _turn(space, center, u, p)
             v = np.einsum("mj,mji->mi", w, turn)

@@ -96,7 +96,7 @@ class DiscreteGaussian(GaussianNoise):
         moved = 2 * self.radius / self.grid
         smooth = math.sqrt((self.scale - SMOOTHING) * (self.scale + SMOOTHING))
         self.mu = moved / smooth * (1 + 4 * EPS)
-        self.rho = (moved / self.scale) ** 2 / 2 * (1 + 4 * EPS)
+        self.rho = (moved / self.scale)**2 / 2 * (1 + 4 * EPS)
         self.sensitivity = 2 * self.radius / self.divisor * (1 + 2 * EPS)
         self.sigma = self.scale * self.grid / self.divisor
 
@@ -156,7 +156,7 @@ class DiscreteGaussian(GaussianNoise):
 
 def noise_grid(radius, n, sigma):
     """The power of two on which n records up to `radius` and noise of the scale `sigma` are cut."""
-    by_noise = 2.0 ** (math.frexp(sigma)[1] - BITS)
+    by_noise = 2.0**(math.frexp(sigma)[1] - BITS)
     return max(by_noise, finest_grid(radius, n))
 
 

@@ -4,17 +4,7 @@ import functools
 
 import numpy as np
 
-from .._checks import (
-    LONGEST,
-    SHORTEST,
-    choice,
-    finite,
-    number,
-    of_numbers,
-    real,
-    records,
-    size,
-)
+from .._checks import LONGEST, SHORTEST, choice, finite, number, of_numbers, real, records, size
 from ..spaces.ball import POLICIES, Ball
 from .mean import checked_ball, ends
 

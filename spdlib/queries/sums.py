@@ -127,12 +127,13 @@ def _of_chunks(empty, X, weights):
     from dask import delayed
 
     ends = [0, *np.cumsum(X.chunks[0]).tolist()]
-    parts = [delayed(_part, pure=False)(empty, chunk, start, stop,
-                                        None if weights is None else weights[start:stop])
-             for chunk, (start, stop) in zip(X.to_delayed().flat, pairwise(ends), strict=True)]
+    parts = [
+        delayed(_part, pure=False)(empty, chunk, start, stop,
+                                   None if weights is None else weights[start:stop])
+        for chunk, (start, stop) in zip(X.to_delayed().flat, pairwise(ends), strict=True)]
     while len(parts) > 1:
-        parts = [delayed(_together, pure=False)(parts[i:i + FAN])
-                 for i in range(0, len(parts), FAN)]
+        parts = [
+            delayed(_together, pure=False)(parts[i:i + FAN]) for i in range(0, len(parts), FAN)]
     total = parts[0].compute()
     if isinstance(total, ValueError):
         raise total

@@ -18,6 +18,7 @@ def sample_by_chains(log_density, x, radius, rng):
     long as the one before, until the chains have mixed; ValueError where they do not within
     `MOST_STEPS` steps.
     """
+
     def inside(v):
         log_p = np.full(len(v), -math.inf)
         near = inside_balls(v, radius)
@@ -26,9 +27,8 @@ def sample_by_chains(log_density, x, radius, rng):
 
     def run(x, steps):
         states = []
-        x, acceptance = metropolis(
-            inside, lambda x, rng: x + width * rng.standard_normal(x.shape), x, steps, rng,
-            lambda x: states.append(x.copy()))
+        x, acceptance = metropolis(inside, lambda x, rng: x + width * rng.standard_normal(x.shape),
+                                   x, steps, rng, lambda x: states.append(x.copy()))
         return x, acceptance, states
 
     width = np.repeat(radius, x.shape[-1] // np.size(radius))

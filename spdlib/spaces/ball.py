@@ -203,7 +203,7 @@ def _size(center):
 
 def finest_grid(reach, n):
     """The smallest power of two of which `n` entries up to `reach` make less than 2⁵³ together."""
-    return 2.0 ** (math.frexp(reach)[1] + math.frexp(n)[1] - 53)
+    return 2.0**(math.frexp(reach)[1] + math.frexp(n)[1] - 53)
 
 
 @np.errstate(all="ignore")  # what is too large, or NaN, is looked at below

@@ -131,7 +131,7 @@ def basis(v):
     The bases have the batch first, shape `(..., components, components)`. Of 0 it is any.
     """
     largest = np.abs(v).max(axis=0)
-    unit = 2.0 ** np.clip(np.frexp(largest)[1], -1021, 1023)  # so that squares are floats
+    unit = 2.0**np.clip(np.frexp(largest)[1], -1021, 1023)  # so that squares are floats
     v = v / unit
     length = norm(v)
     ahead = np.where(length > 0, v, 0) / np.where(length > 0, length, 1)

@@ -2,19 +2,8 @@
 
 import numpy as np
 
-from ..spd import (
-    LARGEST,
-    LOG_MAX,
-    LOG_MIN,
-    expm,
-    invvecd,
-    logm,
-    symmetric,
-    upper,
-    where_logm,
-    where_symmetric,
-    widest_spread,
-)
+from ..spd import (LARGEST, LOG_MAX, LOG_MIN, expm, invvecd, logm, symmetric, upper, where_logm,
+                   where_symmetric, widest_spread)
 from .base import Flat, Space, shortened
 from .matrices import Matrices, radius_held
 

@@ -8,29 +8,10 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import logsumexp
 
 from .._checks import at, first, integer
-from ..spd import (
-    DIVIDES,
-    LOG_MAX,
-    LOG_MIN,
-    blocks,
-    cholesky,
-    congruent,
-    eigenvalues,
-    expm,
-    function_of,
-    gram,
-    inverse_triangular,
-    invvecd,
-    is_spd,
-    log_congruent,
-    positive_definite,
-    product,
-    relative_distance,
-    relative_log,
-    upper,
-    where_spd,
-    widest_spread,
-)
+from ..spd import (DIVIDES, LOG_MAX, LOG_MIN, blocks, cholesky, congruent, eigenvalues, expm,
+                   function_of, gram, inverse_triangular, invvecd, is_spd, log_congruent,
+                   positive_definite, product, relative_distance, relative_log, upper, where_spd,
+                   widest_spread)
 from .base import Curved, shortened
 from .functions import log_sinhc
 
@@ -245,7 +226,7 @@ def _directions(k):
     phi, gaps, rest = phi * math.pi / 2, [], np.ones_like(phi)
     for left, cut in zip(range(k - 2, 0, -1), cuts, strict=True):
         gaps.append(rest * cut)
-        weight, rest = weight * (1 - cut) ** (left - 1), rest * (1 - cut)
+        weight, rest = weight * (1 - cut)**(left - 1), rest * (1 - cut)
     levels = np.cumsum([0 * phi, *gaps, rest], axis=0)
     levels -= levels.mean(axis=0)
     length = np.linalg.norm(levels, axis=0)

@@ -22,26 +22,13 @@ import pytest
 from mechanism_table import MEANS
 from tables import BALLS, in_ball
 
-from spdlib import (
-    Ball,
-    PrivateClassMeans,
-    PrivateFrechetMean,
-    PrivateGeodesicRegression,
-    TangentGaussian,
-    random_spd,
-)
+from spdlib import (Ball, PrivateClassMeans, PrivateFrechetMean, PrivateGeodesicRegression,
+                    TangentGaussian, random_spd)
 from spdlib.accounting import BudgetAccountant, compose
 from spdlib.calibration import gaussian_delta, gaussian_epsilon, gdp_mu, pure_delta
 from spdlib.estimators import private_clipped_count
-from spdlib.mechanisms import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    L2Mechanism,
-    NoisyDescent,
-    RiemannianLaplace,
-    TruncatedCurveLoss,
-    TruncatedLoss,
-)
+from spdlib.mechanisms import (DiscreteGaussian, DiscreteLaplace, L2Mechanism, NoisyDescent,
+                               RiemannianLaplace, TruncatedCurveLoss, TruncatedLoss)
 from spdlib.queries import ClassSums, FrechetMean, RunningMean
 
 X = random_spd(100, 2, 1.0, rng=0)

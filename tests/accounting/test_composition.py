@@ -13,25 +13,16 @@ import numpy as np
 import pytest
 from conftest import mostly_slow
 from prv_accountant import PRVAccountant
-from prv_accountant.privacy_random_variables import (
-    GaussianMechanism,
-    LaplaceMechanism,
-    PrivacyRandomVariable,
-)
+from prv_accountant.privacy_random_variables import (GaussianMechanism, LaplaceMechanism,
+                                                     PrivacyRandomVariable)
 from scipy.integrate import cumulative_trapezoid
 from scipy.special import kve
 
 from spdlib import Ball, PrivateFrechetMean
 from spdlib.accounting import Composition, Cost, compose, composition
 from spdlib.calibration import gaussian_delta, gaussian_epsilon, gdp_mu
-from spdlib.mechanisms import (
-    GaussianNoise,
-    L2Mechanism,
-    Mechanism,
-    Noise,
-    RiemannianLaplace,
-    TangentGaussian,
-)
+from spdlib.mechanisms import (GaussianNoise, L2Mechanism, Mechanism, Noise, RiemannianLaplace,
+                               TangentGaussian)
 
 ERROR = 1e-3  # how far the accountant lets its epsilon be off; it returns a lower and an upper end
 RIVALS = {

@@ -15,29 +15,13 @@ import numpy as np
 import pytest
 from tables import BALLS, POLE, in_ball
 
-from spdlib import (
-    Ball,
-    PrivateClassMeans,
-    PrivateFrechetMean,
-    PrivateGeodesicRegression,
-    Sphere,
-    TangentGaussian,
-    random_spd,
-)
+from spdlib import (Ball, PrivateClassMeans, PrivateFrechetMean, PrivateGeodesicRegression, Sphere,
+                    TangentGaussian, random_spd)
 from spdlib.accounting import BudgetAccountant, Cost, Release, compose, document
 from spdlib.calibration import gaussian_epsilon
-from spdlib.mechanisms import (
-    CurveKNormGradient,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    GaussianNoise,
-    KNormGradient,
-    L2Mechanism,
-    NoisyDescent,
-    RiemannianLaplace,
-    TruncatedCurveLoss,
-    TruncatedLoss,
-)
+from spdlib.mechanisms import (CurveKNormGradient, DiscreteGaussian, DiscreteLaplace, GaussianNoise,
+                               KNormGradient, L2Mechanism, NoisyDescent, RiemannianLaplace,
+                               TruncatedCurveLoss, TruncatedLoss)
 from spdlib.queries import FrechetMean
 from spdlib.spaces import LogEuclidean
 

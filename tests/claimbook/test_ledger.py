@@ -5,21 +5,8 @@ import json
 import pytest
 
 from claimbook.claims import claim
-from claimbook.ledger import (
-    MIME,
-    VERDICT,
-    ClaimError,
-    Row,
-    counted_apart,
-    ledger,
-    paper_of,
-    recorded,
-    rests_on,
-    statements,
-    summary,
-    tally,
-    worst,
-)
+from claimbook.ledger import (MIME, VERDICT, ClaimError, Row, counted_apart, ledger, paper_of,
+                              recorded, rests_on, statements, summary, tally, worst)
 
 PAPERS = (
     '[book]\npackage = "spdlib"\n'

@@ -13,21 +13,9 @@ import pytest
 import sklearn.base
 from conftest import mostly_slow
 
-from spdlib import (
-    AffineInvariant,
-    Ball,
-    BudgetAccountant,
-    FrechetMean,
-    LogEuclidean,
-    PrivateClassMeans,
-    PrivateFrechetMean,
-    Sphere,
-    TangentGaussian,
-    TangentSpace,
-    expm,
-    invvecd,
-    random_spd,
-)
+from spdlib import (AffineInvariant, Ball, BudgetAccountant, FrechetMean, LogEuclidean,
+                    PrivateClassMeans, PrivateFrechetMean, Sphere, TangentGaussian, TangentSpace,
+                    expm, invvecd, random_spd)
 from spdlib.audit import audit
 from spdlib.mechanisms import DiscreteGaussian, L2Mechanism
 from spdlib.queries import ClassSums

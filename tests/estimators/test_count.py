@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 from tables import POLE
 
-from spdlib import (
-    Ball,
-    BudgetAccountant,
-    PrivateFrechetMean,
-    Sphere,
-    private_clipped_count,
-    random_spd,
-)
+from spdlib import (Ball, BudgetAccountant, PrivateFrechetMean, Sphere, private_clipped_count,
+                    random_spd)
 from spdlib.spaces import Flat
 
 X = random_spd(60, 3, 1.0, rng=0)

@@ -14,16 +14,8 @@ import pytest
 from mechanism_table import CURVES, DENSITIES, MEANS
 from tables import PURE
 
-from spdlib import (
-    Ball,
-    KendallPlanar,
-    PrivateClassMeans,
-    PrivateFrechetMean,
-    PrivateGeodesicRegression,
-    Sphere,
-    TangentGaussian,
-    private_clipped_count,
-)
+from spdlib import (Ball, KendallPlanar, PrivateClassMeans, PrivateFrechetMean,
+                    PrivateGeodesicRegression, Sphere, TangentGaussian, private_clipped_count)
 from spdlib.accounting import BudgetAccountant
 from spdlib.queries import FrechetMean
 from spdlib.spaces import AffineInvariant, Euclidean, LogEuclidean, TangentSpace

@@ -7,15 +7,8 @@ import numpy as np
 import pytest
 
 import spdlib
-from spdlib import (
-    Ball,
-    FrechetMean,
-    PrivateClassMeans,
-    PrivateFrechetMean,
-    PrivateGeodesicRegression,
-    private_clipped_count,
-    random_spd,
-)
+from spdlib import (Ball, FrechetMean, PrivateClassMeans, PrivateFrechetMean,
+                    PrivateGeodesicRegression, private_clipped_count, random_spd)
 from spdlib.audit import adversaries
 
 X, BALL = random_spd(12, 2, 0.3, 0), Ball(1.0, np.eye(2))

@@ -24,17 +24,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from spdlib import (
-    Ball,
-    FrechetMean,
-    LogEuclidean,
-    PrivateFrechetMean,
-    expm,
-    invvecd,
-    logm,
-    random_spd,
-    vecd,
-)
+from spdlib import (Ball, FrechetMean, LogEuclidean, PrivateFrechetMean, expm, invvecd, logm,
+                    random_spd, vecd)
 from spdlib.descriptors import descriptor_ball
 from spdlib.queries import frechet_sensitivity
 from spdlib.spaces.ball import clip_to_ball, project_to_ball

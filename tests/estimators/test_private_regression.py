@@ -20,14 +20,8 @@ from spdlib.mechanisms import CurveKNormGradient, NoisyDescent, TruncatedCurveLo
 from spdlib.mechanisms.descent import _seen, _turn
 from spdlib.queries import CurveQuery
 from spdlib.regression import GeodesicRegression, gradients, predict
-from spdlib.spaces import (
-    AffineInvariant,
-    Euclidean,
-    KendallPlanar,
-    LogEuclidean,
-    Sphere,
-    TangentSpace,
-)
+from spdlib.spaces import (AffineInvariant, Euclidean, KendallPlanar, LogEuclidean, Sphere,
+                           TangentSpace)
 from spdlib.spd import random_spd
 
 # name: the ball of the domain, and its speed

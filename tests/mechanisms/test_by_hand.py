@@ -12,19 +12,9 @@ import pytest
 from scipy.stats import gamma, kstest
 from tables import BALLS, POLE, in_ball
 
-from spdlib import (
-    Ball,
-    BudgetAccountant,
-    PrivateClassMeans,
-    PrivateFrechetMean,
-    PrivateGeodesicRegression,
-    Release,
-    Sphere,
-    TangentGaussian,
-    expected_error,
-    plan,
-    records_needed,
-)
+from spdlib import (Ball, BudgetAccountant, PrivateClassMeans, PrivateFrechetMean,
+                    PrivateGeodesicRegression, Release, Sphere, TangentGaussian, expected_error,
+                    plan, records_needed)
 from spdlib.accounting import compose
 from spdlib.audit import adversaries, audit, replay
 from spdlib.calibration import l2_delta, sigma_analytic

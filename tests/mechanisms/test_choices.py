@@ -11,22 +11,10 @@ from mechanism_table import CURVES, MEANS
 from tables import BALLS, POLE, SPD, in_ball
 
 import spdlib
-from spdlib import (
-    Ball,
-    CurveKNormGradient,
-    FrechetMean,
-    KNormGradient,
-    NoisyDescent,
-    PrivateClassMeans,
-    PrivateFrechetMean,
-    PrivateGeodesicRegression,
-    RiemannianLaplace,
-    Sphere,
-    TangentGaussian,
-    TruncatedCurveLoss,
-    TruncatedLoss,
-    records_needed,
-)
+from spdlib import (Ball, CurveKNormGradient, FrechetMean, KNormGradient, NoisyDescent,
+                    PrivateClassMeans, PrivateFrechetMean, PrivateGeodesicRegression,
+                    RiemannianLaplace, Sphere, TangentGaussian, TruncatedCurveLoss, TruncatedLoss,
+                    records_needed)
 from spdlib.mechanisms import DiscreteLaplace, GaussianNoise, Mechanism, Noise
 
 POLAR = Ball(0.5, POLE, Sphere(2))

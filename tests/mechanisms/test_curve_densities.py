@@ -591,6 +591,7 @@ CLOSE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, where", [
     pytest.param(name, place, marks=[pytest.mark.slow] if len(case.t) > 1000 else [])
     for name, case in CLOSE.items() for place in CURVATURES

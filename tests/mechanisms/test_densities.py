@@ -16,15 +16,8 @@ from spdlib.mechanisms import KNormGradient, TruncatedLoss, densities
 from spdlib.mechanisms.densities import gradient_sensitivity, hessian_bounds, largest_volume
 from spdlib.queries import FrechetMean
 from spdlib.samplers import ball_steps, laplace_steps, sample_by_boxes, sample_by_chains
-from spdlib.spaces import (
-    AffineInvariant,
-    Ball,
-    Euclidean,
-    KendallPlanar,
-    LogEuclidean,
-    Sphere,
-    TangentSpace,
-)
+from spdlib.spaces import (AffineInvariant, Ball, Euclidean, KendallPlanar, LogEuclidean, Sphere,
+                           TangentSpace)
 
 TRIANGLE = KendallPlanar(3).points(np.array([1, 1j, -1 - 1j]))
 CUT = math.pi
@@ -590,6 +583,7 @@ CLOSE = {
 NOT_THERE = {"positive": "longest gradient, far", "positive, triangles": "longest gradient, far"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where, name", [
     (where, name) for where in CURVATURES for name in CLOSE
     if name != NOT_THERE.get(where, "longest gradient, beyond the equator")])

@@ -12,19 +12,8 @@ import pytest
 from scipy.special import log_ndtr, ndtr
 from scipy.stats import chi, chi2, norm
 
-from spdlib import (
-    AffineInvariant,
-    Ball,
-    DiscreteGaussian,
-    Euclidean,
-    FrechetMean,
-    LogEuclidean,
-    PrivateFrechetMean,
-    Sphere,
-    TangentGaussian,
-    TangentSpace,
-    random_spd,
-)
+from spdlib import (AffineInvariant, Ball, DiscreteGaussian, Euclidean, FrechetMean, LogEuclidean,
+                    PrivateFrechetMean, Sphere, TangentGaussian, TangentSpace, random_spd)
 from spdlib.accounting import compose
 from spdlib.calibration import gaussian_delta, sigma_analytic
 from spdlib.mechanisms.integers import BITS, MOST_RECORDS, SMOOTHING

@@ -10,12 +10,7 @@ from scipy.stats import gamma, kstest
 
 from spdlib import mechanisms
 from spdlib.calibration import l2_scale, sigma_analytic, sigma_classical
-from spdlib.mechanisms import (
-    ClassicalGaussian,
-    L2Mechanism,
-    RiemannianLaplace,
-    TangentGaussian,
-)
+from spdlib.mechanisms import ClassicalGaussian, L2Mechanism, RiemannianLaplace, TangentGaussian
 from spdlib.queries import FrechetMean
 from spdlib.spaces import Ball, Euclidean, LogEuclidean
 from spdlib.spd import expm, invvecd, random_spd, vecd

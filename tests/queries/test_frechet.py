@@ -8,31 +8,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from spdlib import (
-    Ball,
-    FrechetMean,
-    L2Mechanism,
-    PrivateFrechetMean,
-    RiemannianLaplace,
-    TangentGaussian,
-)
+from spdlib import (Ball, FrechetMean, L2Mechanism, PrivateFrechetMean, RiemannianLaplace,
+                    TangentGaussian)
 from spdlib.calibration import sigma_analytic, sigma_classical
 from spdlib.mechanisms import ClassicalGaussian
 from spdlib.queries import frechet_sensitivity
 from spdlib.spaces import Euclidean, LogEuclidean
 from spdlib.spaces.ball import clip_to_ball, project_to_ball
-from spdlib.spd import (
-    distance_logeuclid,
-    expm,
-    invvecd,
-    logm,
-    mean_logeuclid,
-    odot,
-    ominus,
-    oplus,
-    random_spd,
-    vecd,
-)
+from spdlib.spd import (distance_logeuclid, expm, invvecd, logm, mean_logeuclid, odot, ominus,
+                        oplus, random_spd, vecd)
 
 RADII = [1e-280, 1e-3, 0.1, 1.0, math.pi, math.nextafter(2, 0), 1e280]
 every_radius = pytest.mark.parametrize("radius", RADII)

@@ -11,24 +11,12 @@ import numpy as np
 import pytest
 from conftest import mostly_slow
 
-from spdlib import (
-    NoisyDescent,
-    PrivateClassMeans,
-    PrivateFrechetMean,
-    PrivateGeodesicRegression,
-    private_clipped_count,
-)
+from spdlib import (NoisyDescent, PrivateClassMeans, PrivateFrechetMean, PrivateGeodesicRegression,
+                    private_clipped_count)
 from spdlib.queries import ClassSums, CurveQuery, FrechetMean, RunningMean
 from spdlib.queries.sums import ClippedSum
-from spdlib.spaces import (
-    AffineInvariant,
-    Ball,
-    Euclidean,
-    KendallPlanar,
-    LogEuclidean,
-    Sphere,
-    TangentSpace,
-)
+from spdlib.spaces import (AffineInvariant, Ball, Euclidean, KendallPlanar, LogEuclidean, Sphere,
+                           TangentSpace)
 from spdlib.spaces.ball import clip_to_ball, finest_grid
 
 N = 23  # hard records

@@ -12,24 +12,10 @@ from scipy.interpolate import CubicSpline
 from scipy.special import k1e, logsumexp, modstruve
 from scipy.stats import beta, gamma, kstest, norm
 
-from spdlib.samplers import (
-    ball_steps,
-    laplace_steps,
-    laplace_threshold,
-    metropolis,
-    radial,
-    radial_law,
-    sample_laplace,
-    split_rhat,
-)
-from spdlib.spaces import (
-    AffineInvariant,
-    Euclidean,
-    KendallPlanar,
-    LogEuclidean,
-    Sphere,
-    TangentSpace,
-)
+from spdlib.samplers import (ball_steps, laplace_steps, laplace_threshold, metropolis, radial,
+                             radial_law, sample_laplace, split_rhat)
+from spdlib.spaces import (AffineInvariant, Euclidean, KendallPlanar, LogEuclidean, Sphere,
+                           TangentSpace)
 from spdlib.spd import invvecd
 
 SPACES = [LogEuclidean(2), Sphere(1, 2.0), Sphere(2), Sphere(5, 0.3), KendallPlanar(3),

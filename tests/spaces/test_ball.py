@@ -11,15 +11,8 @@ import sklearn.base
 from conftest import mostly_slow
 from tables import BALLS, FAST, FLAT, POINT, POLE, SHAPE, SPD, in_ball, private
 
-from spdlib import (
-    AffineInvariant,
-    Ball,
-    Euclidean,
-    KendallPlanar,
-    LogEuclidean,
-    Sphere,
-    TangentSpace,
-)
+from spdlib import (AffineInvariant, Ball, Euclidean, KendallPlanar, LogEuclidean, Sphere,
+                    TangentSpace)
 
 each_ball = pytest.mark.parametrize("name", mostly_slow(BALLS, *FAST))
 COPIES = {

@@ -16,24 +16,12 @@ from tables import BALLS, CURVED, FAST, POLE, SHAPE, in_ball, private
 
 from spdlib import Ball, FrechetMean, PrivateFrechetMean, expected_error
 from spdlib.calibration import gdp_mu
-from spdlib.mechanisms import (
-    KNormGradient,
-    L2Mechanism,
-    RiemannianLaplace,
-    TangentGaussian,
-    TruncatedLoss,
-)
+from spdlib.mechanisms import (KNormGradient, L2Mechanism, RiemannianLaplace, TangentGaussian,
+                               TruncatedLoss)
 from spdlib.queries import frechet_sensitivity
 from spdlib.samplers import laplace_threshold
-from spdlib.spaces import (
-    AffineInvariant,
-    Euclidean,
-    KendallPlanar,
-    LogEuclidean,
-    Sphere,
-    TangentSpace,
-    frechet_mean,
-)
+from spdlib.spaces import (AffineInvariant, Euclidean, KendallPlanar, LogEuclidean, Sphere,
+                           TangentSpace, frechet_mean)
 from spdlib.spd import expm, invvecd, log_congruent, logm, powm, random_spd, vecd
 
 SQUARE = SHAPE[:4]

@@ -9,18 +9,8 @@ import pytest
 from conftest import mostly_slow, pieces
 from tables import private
 
-from spdlib import (
-    Ball,
-    L2Mechanism,
-    PrivateFrechetMean,
-    RiemannianLaplace,
-    Sphere,
-    TangentGaussian,
-    expected_error,
-    expm,
-    invvecd,
-    random_spd,
-)
+from spdlib import (Ball, L2Mechanism, PrivateFrechetMean, RiemannianLaplace, Sphere,
+                    TangentGaussian, expected_error, expm, invvecd, random_spd)
 from spdlib.mechanisms import DiscreteGaussian
 from spdlib.planning import worst_error
 from spdlib.spaces.ball import project_to_ball, shrink_to_center

@@ -19,19 +19,9 @@ from scipy.integrate import cumulative_simpson
 from scipy.stats import kstest
 from tables import in_ball, private
 
-from spdlib import (
-    AffineInvariant,
-    Ball,
-    FrechetMean,
-    GeodesicRegression,
-    PrivateClassMeans,
-    PrivateGeodesicRegression,
-    Release,
-    RiemannianLaplace,
-    expected_curve_error,
-    expected_error,
-    private_clipped_count,
-)
+from spdlib import (AffineInvariant, Ball, FrechetMean, GeodesicRegression, PrivateClassMeans,
+                    PrivateGeodesicRegression, Release, RiemannianLaplace, expected_curve_error,
+                    expected_error, private_clipped_count)
 from spdlib.calibration import gdp_mu
 from spdlib.regression import predict
 from spdlib.samplers import ball_steps, laplace_steps, laplace_threshold, radial_law

@@ -20,15 +20,8 @@ from scipy.optimize import minimize
 from tables import BALLS, POINT, POLE, SHAPE, unit
 
 from spdlib._parallel import by_blocks
-from spdlib.spaces import (
-    AffineInvariant,
-    Euclidean,
-    KendallPlanar,
-    LogEuclidean,
-    Sphere,
-    TangentSpace,
-    means,
-)
+from spdlib.spaces import (AffineInvariant, Euclidean, KendallPlanar, LogEuclidean, Sphere,
+                           TangentSpace, means)
 from spdlib.spaces.functions import cosine, sinc
 from spdlib.spd import expm, invvecd, random_spd, vecd
 
