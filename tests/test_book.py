@@ -110,15 +110,14 @@ def test_verdicts_stated_are_those_computed(chapter):
 def test_every_claim_listed_is_known_and_is_in_the_ledger():
     assert [row["id"] for row in ledger(BOOK)] == list(CLAIMS) == sorted(CLAIMS)
     assert {paper_of(id) for id in CLAIMS} == set(PAPERS)
-    assert all(set(paper) <= {"title", "short", "own"} for paper in PAPERS.values())
+    assert all(set(paper) <= {"title", "short", "own", "texts", "damaged"} for paper in PAPERS.values())
 
 
 def test_entries_have_what_they_need_and_nothing_misspelt():
     for id, entry in CLAIMS.items():
         needed = {"where", "domain"} | (set() if is_own(PAPERS[paper_of(id)]) else {"reading"})
-        allowed = needed | {"uses", "criterion", "gravity", "harm"}
+        allowed = needed | {"uses", "criterion", "harm", "cut"}
         allowed |= {"untested", "command", "chapter"}
-        assert isinstance(entry.get("gravity", 1), int), id
         assert needed <= set(entry) <= allowed, id
         assert ("untested" in entry) == ("command" in entry) == ("chapter" in entry), id
 

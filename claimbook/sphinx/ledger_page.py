@@ -12,8 +12,9 @@ import re
 
 from docutils import nodes
 
-from ..ledger import UNTESTED, VERDICTS, ledger, paper_of, read_claims, rests_on, summary
+from ..ledger import HARMS, UNTESTED, VERDICTS, ledger, paper_of, read_claims, rests_on, summary
 from . import folder_of, is_page, pages_of, verdicts
+from .boxes import SOURCE
 
 PAGES = "ledger", "errata"
 MARKERS = "<!-- verdicts -->", "<!-- printed -->"
@@ -110,7 +111,7 @@ def erratum(row):
 <span class="phrase">{html.escape(row["finding"] or row["title"])}</span>
 <span><span class="verdict verdict-{verdict}">{verdict}</span></span></summary>
 
-**As printed** ({row["where"]})
+**{SOURCE.get(row["reading"], "As printed")}** ({row["where"]})
 
 {without_labels(row["statement"])}
 
@@ -124,15 +125,11 @@ Shown at {{prf:ref}}`{row["id"]}`, with <a href="#ledger-{row["id"]}">its line i
 """
 
 
-def errata(rows, papers, claims):
-    """All claims that do not stand as printed, by paper, the gravest first.
-
-    Those with a `gravity` in claims.toml come first, in its order; then those that fail.
-    """
+def errata(rows, papers):
+    """All claims that do not stand as printed, by paper: the most harmful first, then what fails."""
 
     def order(row):
-        gravity = claims[row["id"]].get("gravity", float("inf"))
-        return gravity, -VERDICTS.index(row["verdict"]), row["id"]
+        return (-HARMS.index(row["harm"] or "none"), -VERDICTS.index(row["verdict"]), row["id"])
 
     for prefix, paper in papers.items():
         wrong = [
@@ -151,8 +148,7 @@ def fill(app, page, source):
     shaky, verdict_of = rests_on(rows), {row["id"]: row["verdict"] for row in rows}
     parts = {
         "rows": [line(row, claims[row["id"]], shaky[row["id"]], verdict_of) for row in rows],
-        "errata": errata(rows, papers,
-                         claims), "papers": [f"<option>{prefix}</option>" for prefix in papers],}
+        "errata": errata(rows, papers), "papers": [f"<option>{prefix}</option>" for prefix in papers],}
     for marker, lines in parts.items():
         source[0] = source[0].replace(f"<!-- {marker} -->", "\n".join(lines))
 
