@@ -126,7 +126,7 @@ Shown at {{prf:ref}}`{row["id"]}`, with <a href="#ledger-{row["id"]}">its line i
 
 
 def errata(rows, papers):
-    """All claims that do not stand as printed, by paper: the most harmful first, then what fails."""
+    """What does not stand as printed, by paper: the most harmful first, then what fails."""
 
     def order(row):
         return (-HARMS.index(row["harm"] or "none"), -VERDICTS.index(row["verdict"]), row["id"])
@@ -146,9 +146,9 @@ def fill(app, page, source):
     book = folder_of(app)
     rows, (papers, claims) = ledger(book), read_claims(book)
     shaky, verdict_of = rests_on(rows), {row["id"]: row["verdict"] for row in rows}
-    parts = {
-        "rows": [line(row, claims[row["id"]], shaky[row["id"]], verdict_of) for row in rows],
-        "errata": errata(rows, papers), "papers": [f"<option>{prefix}</option>" for prefix in papers],}
+    options = [f"<option>{prefix}</option>" for prefix in papers]
+    lines = [line(row, claims[row["id"]], shaky[row["id"]], verdict_of) for row in rows]
+    parts = {"rows": lines, "errata": errata(rows, papers), "papers": options}
     for marker, lines in parts.items():
         source[0] = source[0].replace(f"<!-- {marker} -->", "\n".join(lines))
 
