@@ -108,10 +108,8 @@ def unmasked(value, name):
 
 def _parts(value):
     """What has a type of number of its own in a sequence of sequences, as arrays; or itself."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        yield value
-    elif hasattr(value, "__array__") or _is_buffer(value):
-        yield np.asarray(value)
+    if hasattr(value, "__array__") or _is_buffer(value):
+        yield np.asanyarray(value)
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for part in value:
             yield from _parts(part)

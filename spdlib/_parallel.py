@@ -19,24 +19,18 @@ def blockwise(function, n, size, threads):
     Their number leaves the blocks, and so all roundings, as they are. Each thread computes in a
     floating-point error state of its own, whatever that of the caller is.
     """
-    starts, taking = iter(range(0, n, size)), threading.Lock()
-
-    def taken():
-        with taking:
-            return next(starts, None)
 
     @np.errstate(all="ignore")
-    def work(_):
-        while (start := taken()) is not None:
-            function(slice(start, start + size))
+    def work(start):
+        function(slice(start, start + size))
 
+    starts = range(0, n, size)
     if n <= size or threads == 1:
-        work(0)
+        for start in starts:
+            work(start)
         return
-    with ThreadPoolExecutor(threads - 1) as pool:
-        others = pool.map(work, range(threads - 1))
-        work(0)
-    list(others)  # so that their exceptions are raised here
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, starts))  # so that their exceptions are raised here
 
 
 def by_blocks(function, arrays, tails, made, size, threads=1):
@@ -47,12 +41,11 @@ def by_blocks(function, arrays, tails, made, size, threads=1):
     alone is computed beside a copy of itself: else its components would be added up in another
     order.
     """
-    batch = np.broadcast_shapes(*(A.shape[:A.ndim - tail]
-                                  for A, tail in zip(arrays, tails, strict=True)))
+    pairs = list(zip(arrays, tails, strict=True))
+    batch = np.broadcast_shapes(*(A.shape[:A.ndim - tail] for A, tail in pairs))
     n = math.prod(batch)
     if n == 1:
-        *shared, last = (A.reshape(A.shape[A.ndim - tail:])
-                         for A, tail in zip(arrays, tails, strict=True))
+        *shared, last = (A.reshape(A.shape[A.ndim - tail:]) for A, tail in pairs)
         return function(*shared, np.stack([last, last]))[0].reshape(batch + made.shape)
     if n <= size:
         return np.asarray(function(*arrays), order="C")
@@ -66,7 +59,7 @@ def by_blocks(function, arrays, tails, made, size, threads=1):
     size = max(size * batch[axis] // n, 1)
 
     def work(block):
-        parts = [cut(A, tail, block) for A, tail in zip(arrays, tails, strict=True)]
+        parts = [cut(A, tail, block) for A, tail in pairs]
         cut(result, made.ndim, block)[...] = by_blocks(function, parts, tails, made, n)
 
     blockwise(work, batch[axis], size, threads)

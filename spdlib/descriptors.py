@@ -46,7 +46,10 @@ def covariance_descriptors(images, eta=1e-6):
     R = np.empty((n, k, k))
 
     def compute(block):
-        R[block] = _covariances(_features(images[block])) + eta * np.eye(k)
+        phi = _features(images[block])
+        phi -= phi.mean(axis=-1, keepdims=True)  # first: no digits are lost to it
+        C = phi @ phi.swapaxes(1, 2) / (h * w)
+        R[block] = (C + C.swapaxes(1, 2)) / 2 + eta * np.eye(k)
 
     at_a_time = max(1, BLOCK // (k * h * w))
     threads = min(CORES, at_a_time)
@@ -68,8 +71,9 @@ def features(images):
 
 def feature_bounds(channels):
     """Upper bounds a_i of the features, which are all >= 0 (Lemma A.6), shape (k,)."""
-    intensities = [1] * _checked_channels(channels)
-    return np.array([1, 1, *intensities, 1, 1, 1, 1, math.sqrt(2), math.pi / 2])
+    if (channels := integer(channels, "channels", 1, 3)) == 2:
+        raise ValueError("channels is 2; accepted are 1 (grey) and 3 (RGB)")
+    return np.array([1, 1, *channels * [1], 1, 1, 1, 1, math.sqrt(2), math.pi / 2])
 
 
 def descriptor_ball(channels: int, eta: float) -> Ball:
@@ -130,12 +134,6 @@ def _correlate(a, weights, axis):
                if weight)
 
 
-def _covariances(phi):
-    phi -= phi.mean(axis=-1, keepdims=True)  # first: no digits are lost to it
-    C = phi @ phi.swapaxes(1, 2) / phi.shape[-1]
-    return (C + C.swapaxes(1, 2)) / 2
-
-
 def _checked_images(images):
     unmasked(images, "images")
     try:
@@ -161,9 +159,3 @@ def _stack(images):
     if stack.dtype != np.uint8 and not np.issubdtype(stack.dtype, np.floating):
         raise ValueError(f"images has dtype {stack.dtype}; {ACCEPTED}")
     return stack
-
-
-def _checked_channels(channels):
-    if integer(channels, "channels", 1, 3) == 2:
-        raise ValueError("channels is 2; accepted are 1 (grey) and 3 (RGB)")
-    return int(channels)

@@ -184,7 +184,10 @@ def invvecd(y):
         For coordinates that are not finite, or a d that is not k(k+1)/2.
     """
     y = finite(y, "y")
-    k = matrix_size(y.shape[-1] if y.ndim else 0)
+    d = y.shape[-1] if y.ndim else 0
+    k = (math.isqrt(8 * d + 1) - 1) // 2
+    if d < 1 or k * (k + 1) // 2 != d:
+        raise ValueError(f"y has {d} coordinates; accepted are k(k+1)/2, that is 1, 3, 6, 10, …")
     rows, columns = _above_diagonal(k)
     S = np.zeros(y.shape[:-1] + (k, k))
     S[..., range(k), range(k)] = y[..., :k]
@@ -195,14 +198,6 @@ def invvecd(y):
 @functools.cache
 def _above_diagonal(k):
     return np.triu_indices(k, 1)
-
-
-def matrix_size(d):
-    """The `k` with `k(k+1)/2 == d`. Raises ValueError where there is none."""
-    k = (math.isqrt(8 * d + 1) - 1) // 2
-    if d < 1 or k * (k + 1) // 2 != d:
-        raise ValueError(f"y has {d} coordinates; accepted are k(k+1)/2, that is 1, 3, 6, 10, …")
-    return k
 
 
 def where_spd(X):
@@ -241,14 +236,18 @@ def where_symmetric(A, name="X", unit=0.0):
     """
     A = array(A, name)
     eps, A = rounding(A), real(A, name)
-    _check_square(A, name)
-    if _exactly_symmetric(A):
-        return A, np.ones(A.shape[:-2], bool), eps
+    if A.ndim < 2 or A.shape[-1] != A.shape[-2] or A.shape[-1] == 0:
+        raise ValueError(f"{name} has shape {A.shape}; accepted is (..., k, k) with k ≥ 1")
+    with np.errstate(over="ignore", invalid="ignore"):  # a sum of huge ones may be infinite
+        if np.isfinite(A.sum()) and (A == A.swapaxes(-2, -1)).all():
+            return A, np.ones(A.shape[:-2], bool), eps
     bounded = np.isfinite(A).all(axis=(-2, -1), keepdims=True)
     A = np.where(bounded, A, 0)
+    transpose = A.swapaxes(-2, -1)
+    mean = np.where(A == transpose, A, A / 2 + transpose / 2)  # halves of equal ones can underflow
     largest = np.maximum(np.abs(A).max(axis=(-2, -1)), unit)
     sound = bounded[..., 0, 0] & (_asymmetry(A) <= _tolerance(eps) * largest)
-    return np.where(sound[..., None, None], _symmetrised(A), 0), sound, eps
+    return np.where(sound[..., None, None], mean, 0), sound, eps
 
 
 def positive_definite(X, name):
@@ -266,8 +265,6 @@ def _least_eigenvalue(A, trace):
     """
     k = A.shape[-1]
     with np.errstate(all="ignore"):  # NaN, which is no bound
-        if k == 1:
-            return trace
         if k == 2:
             return A[..., 0, 0] * (A[..., 1, 1] / trace) - A[..., 0, 1] * (A[..., 0, 1] / trace)
         try:
@@ -381,8 +378,7 @@ def relative_log(M, X):
         S, low, high = function_of(np.log, _seen_from(M, X))
         beyond = ~(low > np.maximum(WIDE * high, FAINT))
         if beyond.any():
-            M, X = (np.broadcast_to(A, S.shape)[beyond] for A in (M, X))
-            S[beyond] = _log_of_far(M, X)
+            S[beyond] = _log_of_far(M, X, beyond)
     return S
 
 
@@ -397,8 +393,7 @@ def relative_distance(M, X):
     with np.errstate(invalid="ignore", divide="ignore"):
         distance = np.asarray(np.linalg.norm(np.log(spectrum), axis=-1))
     if beyond.any():
-        M, X = (np.broadcast_to(A, W.shape)[beyond] for A in (M, X))
-        distance[beyond] = np.linalg.norm(_log_of_far(M, X), axis=(-2, -1))
+        distance[beyond] = np.linalg.norm(_log_of_far(M, X, beyond), axis=(-2, -1))
     return distance[()]
 
 
@@ -421,11 +416,12 @@ def _seen_from(M, X):
     return W
 
 
-def _log_of_far(M, X):
-    """The logarithms, where the eigenvalues lie further apart than float64 tells.
+def _log_of_far(M, X, beyond):
+    """The logarithms, where the eigenvalues lie `beyond` what float64 tells, in a list.
 
     Their roots, singular values, lie half as far apart. Powers of two are taken out beforehand.
     """
+    M, X = (np.broadcast_to(A, beyond.shape + A.shape[-2:])[beyond] for A in (M, X))
     scales = [np.frexp(A.max(axis=(-2, -1)))[1] for A in (M, X)]
     M, X = (np.ldexp(A, -scale[:, None, None]) for A, scale in zip((M, X), scales, strict=True))
     U, roots, _ = np.linalg.svd(inverse_triangular(cholesky(M)) @ cholesky(X))
@@ -724,32 +720,11 @@ def _symmetric(A, name, unit=0.0):
         f"({name} + {name}ᵀ)/2 is symmetric")
 
 
-def _check_square(A, name):
-    if A.ndim < 2 or A.shape[-1] != A.shape[-2] or A.shape[-1] == 0:
-        raise ValueError(f"{name} has shape {A.shape}; accepted is (..., k, k) with k ≥ 1")
-
-
 def _tolerance(eps):
     """By how much of its largest entry a symmetric matrix may differ from its transpose."""
     return max(SYMMETRY, 16 * eps)
 
 
-def _symmetrised(A):
-    """Mean of matrices and their transposes; equal entries stay, since halves can underflow."""
-    transpose = A.swapaxes(-2, -1)
-    return np.where(A == transpose, A, A / 2 + transpose / 2)
-
-
 def _asymmetry(A):
     with np.errstate(over="ignore"):  # huge entries may differ by infinity
         return np.abs(A - A.swapaxes(-2, -1)).max(axis=(-2, -1))
-
-
-def _exactly_symmetric(A):
-    """Whether all matrices are symmetric to the last bit and finite; huge ones may not pass."""
-    A = A.reshape((-1,) + A.shape[-2:])
-    size, _ = blocks(A.shape[-1])
-    parts = (A[start:start + size] for start in range(0, len(A), size))
-    with np.errstate(over="ignore", invalid="ignore"):
-        return all(
-            np.isfinite(part.sum()) and (part == part.swapaxes(1, 2)).all() for part in parts)

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from .._checks import EPS, HUGE, array, finite, integer, number, of_numbers, positive, real
-from .base import Points, Space
+from .base import Space
 from .flat import LogEuclidean, TangentSpace
 
 POLICIES = "raise", "center"
@@ -51,8 +51,12 @@ class Ball:
     def __post_init__(self):
         space, center = self.space, self.center
         if space is None:
-            space = LogEuclidean(_size(center))
-        if not isinstance(space, Points):
+            shape = array(center, "center").shape
+            if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
+                raise ValueError(f"center has shape {shape}; accepted without a space is (k, k), "
+                                 "an SPD matrix")
+            space = LogEuclidean(shape[0])
+        if not isinstance(space, Space):
             raise ValueError(f"space is {space!r}; accepted is a space, such as Sphere(2)")
         center = of_numbers(space.numbers)(center, "center")
         if center.shape != space.shape:
@@ -191,14 +195,6 @@ class Ball:
 def ball_radius(radius):
     """`radius` as a float, if it is one that all the package knows."""
     return number(radius, "radius", 1e-280, 1e280, "numbers from 1e-280 to 1e280")
-
-
-def _size(center):
-    """Size of the matrix that a centre is."""
-    if len(shape := array(center, "center").shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
-        raise ValueError(f"center has shape {shape}; accepted without a space is (k, k), an SPD "
-                         "matrix")
-    return shape[0]
 
 
 def finest_grid(reach, n):

@@ -10,11 +10,10 @@ A space of your own inherits from `Curved`, says its numbers and defines four ma
 import functools
 import inspect
 import math
-from typing import Protocol
 
 import numpy as np
 
-from .._checks import array, at, finite, first, of_numbers, positive
+from .._checks import at, finite, first, of_numbers, positive
 from .._parallel import by_blocks
 from . import components as rows
 from .components import components_first, lengths
@@ -24,8 +23,13 @@ from .means import descent
 CUT = 1e-8  # so close, in radians, to the cut locus a direction means nothing
 
 
-class Space(Protocol):
-    """What queries, mechanisms and samplers ask of a space, and of nothing else.
+class Space:
+    """What all spaces share, and all that queries, mechanisms and samplers ask of one.
+
+    Parameters are kept under the names that they have in `__init__`; two spaces of the same name
+    and parameters are equal. Heirs of `Flat` and of `Curved` define `sound(X)`, which asks each
+    array alone whether it is a point: it returns what the unchecked maps take for it, in a flat
+    space its coordinates, and booleans of shape `(...)`.
 
     Attributes
     ----------
@@ -39,7 +43,7 @@ class Space(Protocol):
         Bounds of the sectional curvature.
     injectivity_radius : float
     growth : float
-        The smallest β with `log_volume(v) ≤ β‖v‖` for all v, which is a Lipschitz constant, too.
+        A β with `log_volume(v) ≤ β‖v‖` for all v, which is a Lipschitz constant, too.
     origin : array of shape `shape`, or None
         The point that suggests itself as a public centre.
     numbers : type
@@ -52,9 +56,23 @@ class Space(Protocol):
     homogeneous: bool
     curvature: tuple[float, float]
     injectivity_radius: float
-    growth: float
     origin: np.ndarray | None
-    numbers: type
+    numbers: type = float
+
+    def __eq__(self, other):
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    def __hash__(self):
+        return hash(repr(self))
+
+    def __repr__(self):
+        given = (repr(getattr(self, name)) for name in inspect.signature(type(self)).parameters)
+        return f"{type(self).__name__}({', '.join(given)})"
+
+    @functools.cached_property
+    def growth(self) -> float:
+        """A β with `log_volume(v) ≤ β‖v‖` for all v: that of the lowest curvature (Bishop)."""
+        return (self.dim - 1) * math.sqrt(max(0, -self.curvature[0]))
 
     def log(self, M, X) -> np.ndarray:
         """Steps that lead from `M` to the points `X`, shape `(..., dim)`."""
@@ -67,6 +85,7 @@ class Space(Protocol):
 
     def contains(self, X) -> np.ndarray:
         """Which arrays are points, booleans of shape `(...)`; each is asked by itself."""
+        return self.sound(X)[1]
 
     def transport(self, M, v, w) -> np.ndarray:
         """Vectors `w` at `M`, carried along the steps `v` without turning."""
@@ -83,12 +102,26 @@ class Space(Protocol):
 
     def log_volume(self, v) -> np.ndarray:
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`."""
+        low, high = self.curvature
+        if low == high:
+            return self.volume_bound(lengths(self.vectors(v, "v")))
+        curving, _ = self.jacobi(v)
+        root = np.sqrt(np.abs(curving))
+        return np.where(curving > 0, log_sinc(root), log_sinhc(root)).sum(axis=-1)
 
     def volume_bound(self, rho) -> np.ndarray:
-        """What `log_volume` nowhere exceeds at this length; it makes a log-concave density."""
+        """What `log_volume` nowhere exceeds at this length; it makes a log-concave density.
+
+        Here that of the lowest curvature κ (Bishop), (sin(√κ ρ)/√κ ρ)^(dim - 1), with sinh for
+        κ < 0.
+        """
+        kappa, _ = self.curvature
+        density = log_sinc if kappa > 0 else log_sinhc
+        return (self.dim - 1) * density(math.sqrt(abs(kappa)) * rho)
 
     def mean_volume(self, rho) -> np.ndarray:
         """Logarithm of the mean volume over all directions, at this length."""
+        return self.log_volume(np.multiply.outer(rho, np.eye(1, self.dim)[0]))
 
     def mean(self, M, y, tolerance) -> np.ndarray:
         """Step from `M` to the Fréchet mean of the points to which the steps `y` lead."""
@@ -97,48 +130,30 @@ class Space(Protocol):
         """Coordinates at `M` of the point to which `u` and then `v` lead."""
 
     def held(self, M) -> float:
-        """Radius up to which a ball about `M` has only points that float64 holds."""
+        """Radius up to which a ball about `M` has only points that float64 holds; here any."""
+        return math.inf
 
     def within_reach(self, M, v) -> np.ndarray:
-        """The step `v`, or the part of it after which float64 holds the point."""
-
-
-class Points:
-    """What all spaces share; two of the same name and parameters are equal.
-
-    Parameters are kept under the names that they have in `__init__`. Heirs define `sound(X)`, which
-    asks each array alone whether it is a point: it returns what the unchecked maps take for it, in
-    a flat space its coordinates, and booleans of shape `(...)`.
-    """
-
-    growth = 0.0
-    numbers = float
-
-    def __eq__(self, other):
-        return type(self) is type(other) and repr(self) == repr(other)
-
-    def __hash__(self):
-        return hash(repr(self))
-
-    def __repr__(self):
-        given = (repr(getattr(self, name)) for name in inspect.signature(type(self)).parameters)
-        return f"{type(self).__name__}({', '.join(given)})"
-
-    def contains(self, X):
-        """Which arrays are points of the space, booleans of shape `(...)`; each is asked alone."""
-        return self.sound(X)[1]
+        """The step `v`, or the part of it after which float64 holds the point; here by trial."""
+        while v.any():
+            try:
+                self.exp(M, v)
+                break
+            except ValueError:
+                v = v * 0.9
+        return v
 
     def evened(self, X):
         """Arrays in which what is rounding of a narrower type has been mended; here they stay."""
         return X
 
-    def held(self, M):
-        """Radius up to which a ball about `M` has only points that float64 holds; here any."""
-        return math.inf
+    def alike(self, M):
+        """Points from which all looks, in coordinates, as it does from `M`; here themselves."""
+        return M
 
-    def within_reach(self, M, v):
-        """The step `v`, or the part of it after which float64 holds the point: here all of it."""
-        return v
+    def reached(self, X):
+        """What `ends` has made, checked."""
+        return X
 
     def among(self, M):
         """Checked points with an axis more, along which they meet many points or vectors."""
@@ -151,16 +166,16 @@ class Points:
             raise ValueError(f"{name} has shape {v.shape}; accepted is (..., {self.dim})")
         return v
 
-    def shaped(self, X, name, read=array):
+    def shaped(self, X, name):
         """`X` as an array whose last axes are those of a point."""
-        X = read(X, name)
+        X = of_numbers(self.numbers)(X, name)
         if X.shape[-len(self.shape):] != self.shape:
             ends = ", ".join(map(str, self.shape))
             raise ValueError(f"{name} has shape {X.shape}; accepted is (..., {ends})")
         return X
 
 
-class Flat(Points):
+class Flat(Space):
     """A space that one chart, `coordinates` and its inverse `point`, maps onto R^dim isometrically.
 
     Steps are added in the chart first, and the sum comes down once. To the unchecked maps
@@ -194,16 +209,6 @@ class Flat(Points):
     def dist(self, X, Y):
         """Distances of points, shape `(...)`."""
         return np.linalg.norm(self.log(X, Y), axis=-1)
-
-    def log_volume(self, v):
-        """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`: 0."""
-        return np.zeros(np.shape(v)[:-1])
-
-    def volume_bound(self, rho):
-        """The same."""
-        return np.zeros(np.shape(rho))
-
-    mean_volume = volume_bound
 
     def transport(self, M, v, w):
         """Vectors `w` at `M`, carried along the steps `v` without turning."""
@@ -244,23 +249,15 @@ class Flat(Points):
         """`transport`, unchecked."""
         return np.broadcast_to(w, np.broadcast_shapes(v.shape, w.shape))
 
-    def reached(self, X):
-        """What `ends` has made, checked."""
-        return X
 
-    def alike(self, M):
-        """Points from which all looks as from `M`: themselves."""
-        return M
-
-
-class Curved(Points):
+class Curved(Space):
     """A space without such a chart; heirs define the maps, and inherit everything else.
 
     They say `dim`, `shape`, `curvature`, `injectivity_radius` and, where it is so, `homogeneous`.
     They define maps of checked points, which are float64 or complex, broadcast, and in which each
     item is computed by itself:
 
-    - `sound(X)`: see `Points`;
+    - `sound(X)`: see `Space`;
     - `_step(M, X)`: `log`, total: at a cut point it takes one of the shortest geodesics;
     - `_end(M, v)`: `exp`, of steps of any length, since a draw may go far; it returns numbers;
     - `carried(M, v, w, there=None)`: `transport`, to the frame at `there`, which is `_end(M, v)` if
@@ -268,30 +265,29 @@ class Curved(Points):
 
     Those whose curvature is not constant define `jacobi` and `mean_volume`, too, and may know a
     smaller `growth` and `volume_bound`. Where float64 does not hold all points, or not equally
-    well, they define `held`, `within_reach` and `reached`, and `alike`: the same point for all `M`,
-    if an isometry takes `M` and the frame there to it and the frame there. Descents run about it.
+    well, they define `held` and `reached`, and `alike`: the same point for all `M`, if an isometry
+    takes `M` and the frame there to it and the frame there. Descents run about it.
     """
 
     flat, homogeneous, origin = False, False, None
     block = 2**14, 1  # points in a block, which should stay in a cache, and threads that work
-    _ends = 1  # by how much smaller blocks are of ends of steps
 
     @property
     def inner(self):
         """Shape of a point as the unchecked maps take it."""
         return self.shape
 
-    @functools.cached_property
-    def growth(self):
-        """A β with `log_volume(v) ≤ β‖v‖` for all v: that of the lowest curvature (Bishop)."""
-        return (self.dim - 1) * math.sqrt(max(-self.curvature[0], 0))
-
     def points(self, X, name="X"):
         """`X` as checked points; ValueError where one is none."""
         P, sound = self.sound(self.shaped(X, name))
         if not sound.all():
-            raise ValueError(f"{name}{at(first(~sound))} is none; accepted are points of {self!r}")
+            index = first(~sound)
+            raise ValueError(f"{name}{at(index)} {self._amiss(X, name, index)}")
         return P
+
+    def _amiss(self, X, name, index):
+        """What is wrong with the array at this index, which is no point."""
+        return f"is none; accepted are points of {self!r}"
 
     def log(self, M, X):
         """Steps that lead from `M` to the points `X` on the shortest way, shape `(..., dim)`.
@@ -330,10 +326,6 @@ class Curved(Points):
         M = self.points(M, "M")
         return self.steps(M, self.exp(M, u, v))
 
-    def alike(self, M):
-        """Points from which all looks, in coordinates, as it does from `M`; here themselves."""
-        return M
-
     def dist(self, X, Y):
         """Distances of points, shape `(...)`."""
         return self.distances(self.points(X, "X"), self.points(Y, "Y"))
@@ -342,28 +334,6 @@ class Curved(Points):
         """Vectors `w` at `M`, carried along the steps `v`, in the frame at `exp(M, v)`."""
         v, w = self.vectors(v, "v"), self.vectors(w, "w")
         return self.carried(self.points(M, "M"), v, w)
-
-    def log_volume(self, v):
-        """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`."""
-        low, high = self.curvature
-        if low == high:
-            return self.volume_bound(lengths(self.vectors(v, "v")))
-        curving, _ = self.jacobi(v)
-        root = np.sqrt(np.abs(curving))
-        return np.where(curving > 0, log_sinc(root), log_sinhc(root)).sum(axis=-1)
-
-    def volume_bound(self, rho):
-        """What `log_volume` nowhere exceeds at this length: that of the lowest curvature (Bishop).
-
-        For curvature κ, (sin(√κ ρ)/√κ ρ)^(dim - 1), with sinh for κ < 0.
-        """
-        kappa, _ = self.curvature
-        density = log_sinc if kappa > 0 else log_sinhc
-        return (self.dim - 1) * density(math.sqrt(abs(kappa)) * rho)
-
-    def mean_volume(self, rho):
-        """Logarithm of the mean volume over all directions, at this length."""
-        return self.log_volume(np.multiply.outer(rho, np.eye(1, self.dim)[0]))
 
     def jacobi(self, v):
         """What bends Jacobi fields along `v`; of constant curvature κ, it is κ‖v‖² across it."""
@@ -404,28 +374,12 @@ class Curved(Points):
     def ends(self, M, v):
         """`exp`, unchecked: `reached` checks what it makes."""
         tails, made = (len(self.shape), 1), np.empty(self.shape, self.numbers)
-        size, threads = self.block
-        return by_blocks(self._end, (M, v), tails, made, max(size // self._ends, 1), threads)
+        return by_blocks(self._end, (M, v), tails, made, *self.block)
 
     def distances(self, X, Y):
         """`dist`, unchecked."""
         tails = 2 * (len(self.shape),)
         return by_blocks(self._far, (X, Y), tails, np.empty(()), *self.block)
 
-    def reached(self, X):
-        """What `ends` has made, checked."""
-        return X
-
     def _far(self, X, Y):
         return lengths(self._step(X, Y))
-
-
-def shortened(space, M, v):
-    """The step `v`, or the part of it after which float64 holds the point, by trial."""
-    while v.any():
-        try:
-            space.exp(M, v)
-            break
-        except ValueError:
-            v = v * 0.9
-    return v

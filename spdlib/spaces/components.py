@@ -5,7 +5,6 @@ import math
 import numpy as np
 
 SHORT = 16  # an axis along which no loop should run
-NEAR = 0.95  # cosines that have too few digits of their angle
 
 
 def ahead(*arrays):
@@ -18,11 +17,6 @@ def ahead(*arrays):
 def components_first(*arrays):
     """The same, in memory, too, where that axis is short."""
     return [np.ascontiguousarray(A) if len(A) < SHORT else A for A in ahead(*arrays)]
-
-
-def components_last(A):
-    """An array with its first axis last, in memory, too."""
-    return np.asarray(behind(A), order="C")
 
 
 def behind(A):
@@ -45,46 +39,6 @@ def norm(V):
     if V.dtype.kind == "c":
         return np.sqrt(inner(V.real, V.real) + inner(V.imag, V.imag))
     return np.sqrt(inner(V, V))
-
-
-def arcs(X, Y, radius, chords):
-    """Distances on the sphere of this radius of unit vectors, whose components come last.
-
-    From the inner products: one pass over the components. Towards 1 and -1 these have ever fewer
-    digits of the angle, and `chords(X, Y)` is asked for the distances.
-    """
-    cosine = np.einsum("...i,...i->...", X, Y)
-    clear = np.abs(cosine) < NEAR
-    distance = radius * np.arccos(np.where(clear, cosine, 0))
-    if clear.all():
-        return distance
-    if 2 * clear.sum() < clear.size:  # to pick the others would cost more than it saves
-        return np.where(clear, distance, chords(X, Y))
-    X, Y = np.broadcast_arrays(X, Y)
-    distance[~clear] = chords(X[~clear], Y[~clear])
-    return distance
-
-
-def lowered(M, W, along):
-    """The coordinates of what of the vectors `W` is across `M`; `along` are their products."""
-    turn, size = phase(M[0])
-    coordinates = M[1:] * ((along + np.conj(turn) * W[0]) / (-1 - size))
-    coordinates += W[1:]
-    return coordinates
-
-
-def raised(M, v):
-    """The tangent vectors at `M` with coordinates `v`."""
-    turn, size = phase(M[0])
-    share = inner(M[1:], v) / (1 + size)
-    return np.concatenate([-((M[0] + turn) * share)[None], v - M[1:] * share])
-
-
-def centred(X):
-    """Components about their mean, in units of the largest entry."""
-    largest = np.maximum(np.abs(X.real).max(axis=0), np.abs(X.imag).max(axis=0))
-    X = X / np.maximum(largest, 2.0**-1022)  # quotients of finer ones may be infinite
-    return X - total(X) / len(X)
 
 
 def without_mean(X):

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..spd import (LARGEST, LOG_MAX, LOG_MIN, expm, invvecd, logm, symmetric, upper, where_logm,
                    where_symmetric, widest_spread)
-from .base import Flat, Space, shortened
+from .base import Flat, Space
 from .matrices import Matrices, radius_held
 
 
@@ -42,9 +42,8 @@ class LogEuclidean(Matrices, Flat):
         Along a step the largest eigenvalue of the logarithm, and the spread of all, are convex.
         """
         start = self.coordinates(M)
-        before, after = (np.linalg.eigvalsh(invvecd(y)) for y in (start, start + v))
-        here = np.array([before[-1], -before[0], before[-1] - before[0]])
-        there = np.array([after[-1], -after[0], after[-1] - after[0]])
+        spectra = (np.linalg.eigvalsh(invvecd(y)) for y in (start, start + v))
+        here, there = (np.array([s[-1], -s[0], s[-1] - s[0]]) for s in spectra)
         most = np.array([LOG_MAX, -LOG_MIN, widest_spread(self.k)]) - 1e-9  # more than rounding
         beyond = there > most
         if (here >= most)[beyond].any():  # at the very edge
@@ -119,7 +118,3 @@ class TangentSpace(Flat):
     def held(self, M):
         """Radius up to which a ball about `M` has only points that float64 holds."""
         return self.space.held(self.origin) - float(self.space.dist(self.origin, M))
-
-    def within_reach(self, M, v):
-        """The step `v`, or the part of it after which float64 holds the point."""
-        return shortened(self, M, v)

@@ -9,10 +9,9 @@ from scipy.special import logsumexp
 
 from .._checks import at, first, integer
 from ..spd import (DIVIDES, LOG_MAX, LOG_MIN, blocks, cholesky, congruent, eigenvalues, expm,
-                   function_of, gram, inverse_triangular, invvecd, is_spd, log_congruent,
-                   positive_definite, product, relative_distance, relative_log, upper, where_spd,
-                   widest_spread)
-from .base import Curved, shortened
+                   function_of, gram, inverse_triangular, invvecd, log_congruent, positive_definite,
+                   product, relative_distance, relative_log, upper, where_spd, widest_spread)
+from .base import Curved
 from .functions import log_sinhc
 
 MOST_K = 4  # up to which size the volume is averaged over all directions
@@ -25,9 +24,6 @@ class Matrices:
         self.k = integer(k, "k", 1)
         self.dim = self.k * (self.k + 1) // 2
         self.shape = (self.k, self.k)
-
-    def __repr__(self):
-        return f"{type(self).__name__}({self.k})"
 
     @property
     def origin(self):
@@ -178,10 +174,6 @@ class AffineInvariant(Matrices, Curved):
         """
         return upper(log_congruent(cholesky(expm(invvecd(u))), invvecd(v)))
 
-    def within_reach(self, M, v):
-        """The step `v`, or the part of it after which float64 holds the point."""
-        return shortened(self, M, v)
-
     def _step(self, M, X):
         return upper(relative_log(M, X))
 
@@ -194,12 +186,11 @@ class AffineInvariant(Matrices, Curved):
             return gram(product(cholesky(M), half))
 
     def reached(self, X):
-        try:
-            return positive_definite(X, "X")
-        except ValueError:
-            index = first(~is_spd(X))
-            raise ValueError(f"step{at(index)} leads where float64 holds no SPD matrix; accepted "
-                             "are shorter steps") from None
+        X, sound = where_spd(X)
+        if not sound.all():
+            raise ValueError(f"step{at(first(~sound))} leads where float64 holds no SPD matrix; "
+                             "accepted are shorter steps")
+        return X
 
     def carried(self, M, v, w, there=None):
         half, _, _ = function_of(lambda t: np.exp(t / 2), invvecd(v))

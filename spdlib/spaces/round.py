@@ -4,14 +4,15 @@ import math
 
 import numpy as np
 
-from .._checks import EPS, at, complex_array, finite, first, integer, number, real
+from .._checks import EPS, complex_array, finite, integer, number, real
 from .._parallel import by_blocks
 from . import components as rows
 from .base import Curved
-from .components import components_first, components_last, lengths
+from .components import components_first, lengths
 from .functions import log_sinc
 
 OFF = 1e-6  # so far from length 1 may a unit vector be
+NEAR = 0.95  # cosines that have too few digits of their angle
 MANY = 6  # dimensions, from which a pass over the components costs more than all else
 FARTHEST = 1e8  # radians, after which rounding has moved the end of a step by 1e-8
 
@@ -25,11 +26,10 @@ class Round(Curved):
     """
 
     homogeneous = True
-    _ends = 4  # more memory would be asked for each time anew
 
     @property
     def block(self):
-        return max(2**17 // (self.dim + 1), 1), 1
+        return max(2**15 // (self.dim + 1), 1), 1
 
     def _step(self, M, X):
         M, X = rows.ahead(M, X)
@@ -67,7 +67,8 @@ class Round(Curved):
         angle = self._angle(length)
         ahead, W = self._raise(M, v / np.where(length > 0, length, 1)), self._raise(M, w)
         W = W + rows.inner(ahead, W) * ((np.cos(angle) - 1) * ahead - np.sin(angle) * M)
-        return components_last(self._lower(there, W, rows.inner(there, W)))
+        w = self._lower(there, W, rows.inner(there, W))
+        return np.asarray(rows.behind(w), order="C")
 
     def log_volume(self, v):
         """Logarithm of the volume that `exp` makes of the unit of volume at the vectors `v`."""
@@ -82,7 +83,7 @@ class Round(Curved):
         """
         M, v = components_first(self.among(self.points(M, "M")), np.eye(self.dim))
         W = self._landmarks(self._raise(*self._inside(M), v))
-        return math.sqrt(self._kappa) * components_last(W)
+        return math.sqrt(self._kappa) * np.asarray(rows.behind(W), order="C")
 
     def _angle(self, length):
         """The angles that steps of this length cover."""
@@ -94,11 +95,16 @@ class Round(Curved):
 
     def _lower(self, M, W, along):
         """The coordinates of what of the vectors `W` is across `M`; `along` are their products."""
-        return rows.lowered(M, W, along)
+        turn, size = rows.phase(M[0])
+        coordinates = M[1:] * ((along + np.conj(turn) * W[0]) / (-1 - size))
+        coordinates += W[1:]
+        return coordinates
 
     def _raise(self, M, v):
         """The tangent vectors at `M` with coordinates `v`."""
-        return rows.raised(M, v)
+        turn, size = rows.phase(M[0])
+        share = rows.inner(M[1:], v) / (1 + size)
+        return np.concatenate([-((M[0] + turn) * share)[None], v - M[1:] * share])
 
 
 class Sphere(Round):
@@ -125,25 +131,14 @@ class Sphere(Round):
     """
 
     def __init__(self, d: int, kappa: float = 1.0):
-        self.dim, self.shape = integer(d, "d", 1), (int(d) + 1,)
+        self.d = self.dim = integer(d, "d", 1)
+        self.shape = (self.dim + 1,)
         self.kappa = self._kappa = number(kappa, "kappa", 1e-150, 1e150, "1e-150 to 1e150")
         self.curvature = (self.kappa, self.kappa) if self.dim > 1 else (0.0, 0.0)
         self.injectivity_radius = math.pi / math.sqrt(self.kappa)
 
-    def __repr__(self):
-        return f"Sphere({self.dim}, {self.kappa!r})"
-
-    def points(self, X, name="X"):
-        """`X` as unit vectors, divided by their length; ValueError where that is not nearly 1."""
-        P, sound = self.sound(X, name)
-        if not sound.all():
-            index, length = first(~sound), lengths(finite(X, name))
-            raise ValueError(f"{name}{at(index)} has length {length[index]:.6g}; accepted are unit "
-                             "vectors")
-        return P
-
-    def sound(self, X, name="X"):
-        X = self.shaped(X, name, real)
+    def sound(self, X):
+        X = real(self.shaped(X, "X"), "X")
         with np.errstate(all="ignore"):
             square = np.einsum("...i,...i->...", X, X)
             sound = np.abs(square - 1) <= 2 * OFF
@@ -152,11 +147,25 @@ class Sphere(Round):
                 X = np.where(exact[..., None], X, X / np.sqrt(square)[..., None])
         return X, sound
 
+    def _amiss(self, X, name, index):
+        length = lengths(finite(X, name))[index]
+        return f"has length {length:.6g}; accepted are unit vectors"
+
     def distances(self, X, Y):
         """From the chords; of many components from the inner product, where that tells enough."""
+        chords = super().distances
         if self.dim < MANY:
-            return super().distances(X, Y)
-        return rows.arcs(X, Y, 1 / math.sqrt(self._kappa), super().distances)
+            return chords(X, Y)
+        cosine = np.einsum("...i,...i->...", X, Y)  # towards 1 and -1 it has ever fewer digits
+        clear = np.abs(cosine) < NEAR
+        distance = 1 / math.sqrt(self._kappa) * np.arccos(np.where(clear, cosine, 0))
+        if clear.all():
+            return distance
+        if 2 * clear.sum() < clear.size:  # to pick the others would cost more than it saves
+            return np.where(clear, distance, chords(X, Y))
+        X, Y = np.broadcast_arrays(X, Y)
+        distance[~clear] = chords(X[~clear], Y[~clear])
+        return distance
 
     def _inside(self, *arrays):
         return arrays
@@ -198,23 +207,16 @@ class KendallPlanar(Round):
         self.dim, self.shape = 2 * self.landmarks - 4, (self.landmarks,)
         self.curvature = (1.0 if self.landmarks > 3 else 4.0, 4.0)
 
-    def __repr__(self):
-        return f"KendallPlanar({self.landmarks})"
-
-    def points(self, X, name="X"):
-        """`X` as centred landmarks of length 1; ValueError where all landmarks coincide."""
-        P, sound = self.sound(X, name)
-        if not sound.all():
-            finite(X, name, complex_array)
-            raise ValueError(f"{name}{at(first(~sound))} has landmarks that all coincide; accepted "
-                             "are those that have a shape, at least two of them apart")
-        return P
-
-    def sound(self, X, name="X"):
-        X = self.shaped(X, name, complex_array)
+    def sound(self, X):
+        X = self.shaped(X, "X")
         X = np.where(np.isfinite(X).all(axis=-1, keepdims=True), X, 0)
         X = by_blocks(self._preshape, (X,), (1,), np.empty(self.shape, complex), *self.block)
         return X, X.any(axis=-1)
+
+    def _amiss(self, X, name, index):
+        finite(X, name, complex_array)
+        return ("has landmarks that all coincide; accepted are those that have a shape, at least "
+                "two of them apart")
 
     def volume_bound(self, rho):
         """`log_volume` at this length, in all directions."""
@@ -233,7 +235,10 @@ class KendallPlanar(Round):
 
     def _preshape(self, X):
         """Landmarks about their mean, of length 1; 0 where all of them coincide."""
-        X = rows.centred(*components_first(X))
+        X, = components_first(X)
+        largest = np.maximum(np.abs(X.real).max(axis=0), np.abs(X.imag).max(axis=0))
+        X = X / np.maximum(largest, 2.0**-1022)  # quotients of finer ones may be infinite
+        X = X - rows.total(X) / len(X)
         size = rows.norm(X)
         return rows.behind(np.where(size > OFF, X / np.where(size > OFF, size, 1), 0))
 
