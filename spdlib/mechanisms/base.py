@@ -18,6 +18,9 @@ from .._checks import HUGE, LONGEST, SHORTEST, array, finite, generator, integer
 from ..calibration import gaussian_delta
 from ..spaces import Ball, LogEuclidean, Space
 
+ENTRIES = 2**18  # numbers, or records times points, that are looked at together
+LEAST, SAMPLE = 1e-3, 2048  # share that rejection accepts, at least, and draws that judge it
+
 
 class Mechanism:
     """Private answers to queries, with a promise. A class of your own inherits from this.
@@ -67,7 +70,6 @@ class Mechanism:
         """The mechanism with options of its own, as estimators take it."""
         return Choice(cls, **options)
 
-    @np.errstate(all="ignore")
     def answer(self, query, rng=None, size=None) -> np.ndarray:
         """Private answers to the query, in its coordinates.
 
@@ -89,7 +91,7 @@ class Mechanism:
             Where the query is too sensitive, float64 cannot hold what its public parameters ask
             for, or a record is not sound; nothing was drawn then.
         """
-        rng, size = self.source(rng), batch(size)
+        rng, size = self.source(rng), batch(size)  # refused before a record is looked at
         return self.prepared(query)(rng, size)
 
     @np.errstate(all="ignore")
@@ -168,12 +170,16 @@ def public_of(mechanism):
 
     ValueError for what is none.
     """
-    values = {name: getattr(mechanism, name, "missing") for name in type(mechanism).public}
-    values = {
-        name: value.radius if isinstance(value, Ball) else value
-        for name, value in values.items() if value is not None}
-    for name, value in values.items():
-        number(value, f"{name}, which is public,", -HUGE, HUGE, "finite numbers")
+    values = {}
+    for name in type(mechanism).public:
+        if not hasattr(mechanism, name):
+            raise ValueError(f"{name}, which is public, is no attribute of a "
+                             f"{type(mechanism).__name__}; accepted are names of those that it has")
+        value = getattr(mechanism, name)
+        value = value.radius if isinstance(value, Ball) else value
+        if value is not None:
+            number(value, f"{name}, which is public,", -HUGE, HUGE, "finite numbers")
+            values[name] = value
     return values
 
 
@@ -194,7 +200,7 @@ class Noise(Mechanism):
     sensitivity: float
 
     def _prepared(self, query):
-        self._check(query.chart_sensitivity)
+        check_sensitivity(self, query.chart_sensitivity)
         query.ball.hold()
         y = finite(query.step, "step")
         self._noise((0, *y.shape), np.random.default_rng(0))  # refuses what it would refuse later
@@ -272,11 +278,6 @@ class Noise(Mechanism):
         """
         raise NotImplementedError
 
-    def _check(self, sensitivity):
-        if sensitivity > self.sensitivity:
-            raise ValueError(f"query has sensitivity {sensitivity:.6g}; accepted are those up to "
-                             f"{self.sensitivity:.6g}, the mechanism's own")
-
 
 class GaussianNoise(Noise):
     """Normal noise of the standard deviation `sigma` in each coordinate, whose promise is `mu`."""
@@ -318,6 +319,13 @@ def checked_domain(domain, space, least=SHORTEST):
     number(domain.radius, "domain", least, most, f"balls of radii from {least:.6g} to {most:.6g}")
     domain.hold(name="domain", points=True)
     return domain
+
+
+def check_sensitivity(mechanism, moves, what="sensitivity"):
+    """Refuse a query of which one record moves the answer by more than it was made for."""
+    if moves > mechanism.sensitivity:
+        raise ValueError(f"query has {what} {moves:.6g}; accepted are those up to "
+                         f"{mechanism.sensitivity:.6g}, the mechanism's own")
 
 
 def largest_loss(sensitivity, scale):

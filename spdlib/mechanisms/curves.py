@@ -11,14 +11,14 @@ import numpy as np
 
 from .._checks import EPS, flag, number, positive, size
 from ..calibration import laplace_scale
-from ..samplers import ball_steps, sample_by_boxes
+from ..samplers import ball_steps
 from ..spaces.ball import project_to_ball
 from ..spaces.components import lengths
 from ..spaces.functions import cosine, sinc
+from .base import check_sensitivity
 from .densities import DensityMechanism, hessian_bounds, largest_volume, needed
 
 NEAR = 0.9  # of the injectivity radius: no residual is longer
-AT_ONCE, LOOKS = 256, 2.0  # proposals in a round of boxes, and boxes looked at for each
 
 
 class CurveDensity(DensityMechanism):
@@ -30,7 +30,11 @@ class CurveDensity(DensityMechanism):
     """
 
     curves = True
-    aspect = 1.0  # how long in w, for one in a, is a box whose sides cost the bounds as much
+    boxes = 256, 2.0
+
+    def __init__(self, epsilon: float, clip: float, approximate: bool = False):
+        self.scale = laplace_scale(2 * self.sensitivity, epsilon)
+        self.clip, self.approximate = size(clip, "clip"), flag(approximate, "approximate")
 
     def log_density(self, query, u, reach=0.0):
         """Log density in the coordinates `u`, shape `(m, 2 dim)`, up to a constant.
@@ -60,23 +64,11 @@ class CurveDensity(DensityMechanism):
         """What no residual at a geodesic of the domain exceeds: see `_seen`."""
         return 2 * query.radius + query.speed + self.clip
 
-    def _dim(self, query):
-        return 2 * query.dim
-
     def _uniform(self, query, m, rng):
         z = rng.standard_normal((m, query.dim))
         length = query.speed * rng.random(m)**(1 / query.dim)
-        return np.concatenate(
-            [ball_steps(query.space, query.radius, m, rng), z *
-             (length / lengths(z))[:, None]], axis=-1)
-
-    def _by_boxes(self, query, size, rng):
-        unit = np.array([1.0, self.aspect])
-        units = np.repeat(unit, query.dim)
-        draws, _ = sample_by_boxes(
-            lambda z, reach: self.log_density(query, z * units, reach * unit),
-            self._radii(query) / unit, 2 * query.dim, size, rng, AT_ONCE, LOOKS)
-        return draws * units
+        w = z * (length / lengths(z))[:, None]
+        return np.concatenate([ball_steps(query.space, query.radius, m, rng), w], axis=-1)
 
     def _radii(self, query):
         return np.array([query.radius, query.speed])
@@ -127,13 +119,7 @@ class TruncatedCurveLoss(CurveDensity):
         For a parameter that is not positive, or an ε outside [1e-6, 1e3].
     """
 
-    aspect = 3.5
-    name, public = "truncated loss", ("scale", "clip")
-
-    def __init__(self, epsilon: float, clip: float, approximate: bool = False):
-        self.scale = laplace_scale(2.0, epsilon)
-        self.clip = size(clip, "clip")
-        self.approximate = flag(approximate, "approximate")
+    name, public, unit = "truncated loss", ("scale", "clip"), np.array([1.0, 3.5])
 
     @classmethod
     def of(cls, query, epsilon, delta=0, clip=None, approximate=False):
@@ -142,10 +128,6 @@ class TruncatedCurveLoss(CurveDensity):
         made = cls(epsilon, needed(clip, cls), approximate)
         made._check(query)
         return made
-
-    def _deepest(self, query):
-        """How far the log density falls at most."""
-        return query.n / self.scale
 
     def _score(self, query, u, reach):
         r, cos, sin = self._seen(query, u)
@@ -213,14 +195,12 @@ class CurveKNormGradient(CurveDensity):
         For a parameter that is not positive, or an ε outside [1e-6, 1e3].
     """
 
-    aspect = 5.0
     name, public = "k-norm gradient", ("sensitivity", "scale", "clip")
+    unit = np.array([1.0, 5.0])
 
     def __init__(self, sensitivity: float, epsilon: float, clip: float, approximate: bool = False):
         self.sensitivity = positive(sensitivity, "sensitivity")
-        self.scale = laplace_scale(2 * self.sensitivity, epsilon)
-        self.clip = size(clip, "clip")
-        self.approximate = flag(approximate, "approximate")
+        super().__init__(epsilon, clip, approximate)
 
     @classmethod
     def of(cls, query, epsilon, delta=0, clip=None, approximate=False):
@@ -235,9 +215,7 @@ class CurveKNormGradient(CurveDensity):
         """Refuse a query that moves g by more than the mechanism was made for, too."""
         super()._check(query)
         moves = _gradient_sensitivity(query.n, self.clip)
-        if moves > self.sensitivity:
-            raise ValueError(f"query has a gradient of sensitivity {moves:.6g}; accepted are those "
-                             f"up to {self.sensitivity:.6g}, the mechanism's own")
+        check_sensitivity(self, moves, "a gradient of sensitivity")
 
     def _deepest(self, query):
         """How far the log density falls at most: g is no longer than the clip."""
@@ -247,9 +225,8 @@ class CurveKNormGradient(CurveDensity):
         r, cos, sin = self._seen(query, u)
         square, clip, t = sum(part * part for part in r), self.clip, query.times
         distance = np.sqrt(square)
-        longer = np.sqrt(
-            sum((c * c + t**2 * (s * s)) * (part * part)
-                for part, c, s in zip(r, cos, sin, strict=True)))
+        parts = zip(r, cos, sin, strict=True)
+        longer = np.sqrt(sum((c * c + t**2 * (s * s)) * (part * part) for part, c, s in parts))
         # the first clip makes the residual as long as this, the second the vector
         first = clip / np.maximum(distance, clip)
         share = first * (clip / np.maximum(first * longer, clip))
@@ -348,11 +325,12 @@ def _on_sphere(root, a, w, t, steps):
 def _gradients(r, cos, sin, t, weight):
     """Lengths of the weighted sums of dp† r and of t dv† r, shape (m,) each."""
     weighted = [weight * part for part in r]
-    return tuple(
-        lengths(
-            np.stack([(factor * part) @ power
-                      for part, factor in zip(weighted, factors, strict=True)], -1))
-        for factors, power in ((cos, np.ones(len(t))), (sin, t)))
+
+    def total(factors, power):
+        pairs = zip(weighted, factors, strict=True)
+        return lengths(np.stack([(factor * part) @ power for part, factor in pairs], axis=-1))
+
+    return total(cos, np.ones(len(t))), total(sin, t)
 
 
 def _bending(space):
@@ -387,8 +365,8 @@ def _acceleration(space, far, speed):
     `far` are the moments of ρ.
     """
     factor, q = _turning(space, speed)
-    return (factor * (far[1] + 2 / 3 * q * far[3]), factor *
-            (2 * far[2] + q * far[4] / 3), factor * 2 / 3 * far[3])
+    mixed = 2 * far[2] + q * far[4] / 3
+    return factor * (far[1] + 2 / 3 * q * far[3]), factor * mixed, factor * 2 / 3 * far[3]
 
 
 def _drift(space, far, B, Z, speed):
@@ -397,9 +375,8 @@ def _drift(space, far, B, Z, speed):
     `far` are the moments of ρ.
     """
     factor, q = _turning(space, speed)
-    mixed = far[2] + q * far[4] / 6
-    return (factor * (B * (far[1] + 2 / 3 * q * far[3]) + Z * mixed), factor *
-            (B * mixed + Z * 2 / 3 * far[3]))
+    own, mixed = far[1] + 2 / 3 * q * far[3], far[2] + q * far[4] / 6
+    return factor * (B * own + Z * mixed), factor * (B * mixed + Z * 2 / 3 * far[3])
 
 
 def _turning(space, speed):

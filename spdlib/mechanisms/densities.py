@@ -13,20 +13,18 @@ from ..samplers import ball_steps, laplace_steps, sample_by_boxes, sample_by_cha
 from ..spaces import Ball
 from ..spaces.components import lengths
 from ..spaces.functions import log_sinhc
-from .base import Mechanism, checked_domain, largest_loss
+from .base import ENTRIES, LEAST, SAMPLE, Mechanism, check_sensitivity, checked_domain, largest_loss
 
 BY_BOXES = 4  # dimensions in which boxes are few enough
-ENTRIES = 2**18  # records times points that are looked at together
 PROPOSALS, CHAINS = 32, 16  # at least so many at once
-LEAST, SAMPLE = 1e-3, 2048  # share that an envelope accepts, at least, and draws that judge it
 
 
 class DensityMechanism(Mechanism):
     """A density for a query on any space, on a ball about its public centre.
 
-    Heirs define `_score`, the log density with respect to the volume, and `_check`. One whose
-    domain is another says how many coordinates its points have, `_dim`, and their bounds, `_radii`,
-    and overrides what draws from it: `_uniform` and `_by_boxes`.
+    Heirs define `_score`, the log density with respect to the volume. One whose domain is another,
+    a product of balls, says what their radii are, `_radii`, and how boxes are cut, and overrides
+    what refuses and draws, `_check` and `_uniform`, and `log_density`.
 
     Answers are drawn exactly, by rejection, in dimensions up to 4, and in higher ones where an
     envelope is close: where the space bends little over the domain, or the density is nearly flat.
@@ -41,7 +39,13 @@ class DensityMechanism(Mechanism):
 
     pure = each = True
     sensitivity = 1.0  # of what stands in the exponent over the scale
-    approximate = False
+    unit: float | np.ndarray = 1.0  # how long, in each ball, is a box whose sides cost as much
+    boxes: tuple = ()  # proposals of a round of boxes, and boxes looked at for each
+
+    def __init__(self, epsilon: float, domain: Ball, clip: float, approximate: bool = False):
+        self.scale = laplace_scale(2 * self.sensitivity, epsilon)
+        self.domain, self.clip = domain, positive(clip, "clip")
+        self.approximate = flag(approximate, "approximate")
 
     @property
     def loss(self):
@@ -73,8 +77,13 @@ class DensityMechanism(Mechanism):
 
         return answers
 
+    def _check(self, query):
+        """Refuse a domain that the chart at the centre does not cover once, or float64 not all."""
+        query.ball.hold()
+        _about(self.domain, query)
+
     def _dim(self, query):
-        return query.space.dim
+        return np.size(self._radii(query)) * query.space.dim
 
     def _radii(self, query):
         return self.domain.radius
@@ -84,8 +93,11 @@ class DensityMechanism(Mechanism):
         return ball_steps(query.space, self.domain.radius, m, rng)
 
     def _by_boxes(self, query, size, rng):
-        return sample_by_boxes(lambda v, reach: self.log_density(query, v, reach),
-                               self._radii(query), self._dim(query), size, rng)[0]
+        units = np.repeat(self.unit, query.space.dim)
+        draws, _ = sample_by_boxes(
+            lambda z, reach: self.log_density(query, z * units, reach * self.unit),
+            self._radii(query) / self.unit, self._dim(query), size, rng, *self.boxes)
+        return draws * units
 
     def _last_states(self, query, size, rng):
         start = self._uniform(query, max(size, CHAINS) if size else 0, rng)
@@ -97,6 +109,10 @@ class DensityMechanism(Mechanism):
     def is_proved(self, query):
         """Whether answers are drawn exactly, not by a chain; no data are looked at."""
         return self._dim(query) <= BY_BOXES or self._envelope(query)[0] >= LEAST
+
+    def _deepest(self, query):
+        """How far the log density falls at most: that of a sum of terms from 0 to 1."""
+        return query.n / self.scale
 
     def _envelope(self, query):
         """A sampler by rejection, and about the least share that it accepts; by no data."""
@@ -168,9 +184,7 @@ class KNormGradient(DensityMechanism):
     def __init__(self, sensitivity: float, epsilon: float, domain: Ball, clip: float,
                  approximate: bool = False):
         self.sensitivity = positive(sensitivity, "sensitivity")
-        self.scale = laplace_scale(2 * self.sensitivity, epsilon)
-        self.domain, self.clip = domain, positive(clip, "clip")
-        self.approximate = flag(approximate, "approximate")
+        super().__init__(epsilon, domain, clip, approximate)
 
     @classmethod
     def of(cls, query, epsilon, delta=0, clip=None, domain=None, approximate=False):
@@ -189,14 +203,11 @@ class KNormGradient(DensityMechanism):
         return cls(sensitivity, epsilon, domain, clip, approximate)
 
     def _check(self, query):
-        """Refuse a query that moves g by more than the mechanism was made for, or a wide domain."""
-        query.ball.hold()
-        _about(self.domain, query)
+        """Refuse a query that moves g by more than the mechanism was made for, too."""
+        super()._check(query)
         moves = gradient_sensitivity(query.n, query.radius, query.space, self.clip,
                                      self.domain.radius)
-        if moves > self.sensitivity:
-            raise ValueError(f"query has a gradient of sensitivity {moves:.6g}; accepted are those "
-                             f"up to {self.sensitivity:.6g}, the mechanism's own")
+        check_sensitivity(self, moves, "a gradient of sensitivity")
 
     def _score(self, query, v, reach):
         residuals = _residuals(query, v)
@@ -301,11 +312,6 @@ class TruncatedLoss(DensityMechanism):
 
     name, public = "truncated loss", ("scale", "domain", "clip")
 
-    def __init__(self, epsilon: float, domain: Ball, clip: float, approximate: bool = False):
-        self.scale = laplace_scale(2.0, epsilon)
-        self.domain, self.clip = domain, positive(clip, "clip")
-        self.approximate = flag(approximate, "approximate")
-
     @classmethod
     def of(cls, query, epsilon, delta=0, clip=None, domain=None, approximate=False):
         """The mechanism for this query; its promise is pure, so `delta` has to be 0.
@@ -315,15 +321,6 @@ class TruncatedLoss(DensityMechanism):
         number(delta, "delta", 0, 0, '0 with "truncated loss", whose promise is pure')
         domain = query.ball if domain is None else _about(domain, query)
         return cls(epsilon, domain, needed(clip, cls), approximate)
-
-    def _deepest(self, query):
-        """How far the log density falls at most."""
-        return query.n / self.scale
-
-    def _check(self, query):
-        """Refuse a domain that the chart at the centre does not cover once, or float64 not all."""
-        query.ball.hold()
-        _about(self.domain, query)
 
     def _score(self, query, v, reach):
         residuals = _residuals(query, v)

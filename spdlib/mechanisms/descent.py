@@ -9,7 +9,7 @@ from ..calibration import sigma_analytic
 from ..queries.mean import frechet_sensitivity
 from ..regression import carried_back, curve_points, jacobi_fields
 from ..spaces.ball import clip_to_ball, project_to_ball
-from .base import Mechanism
+from .base import ENTRIES, Mechanism
 
 EVEN = math.sqrt(12)  # one over the standard deviation of t, for records spread evenly
 SHARE = 1 / 6  # of the way to the farthest curve of the domain: the clip by default
@@ -18,7 +18,6 @@ SUMS = (1 - SLOWEST) / math.log(1 / SLOWEST)  # mean length of the steps
 AGAIN = 2.5  # so many times the steps together lead as far as the farthest curve
 FEWEST = 8  # steps
 FINEST = 1e-3  # of the way: the least clip
-ENTRIES = 2**18  # numbers that are looked at together
 FLAT = 14.0  # square roots of curvature times distance, up to which float64 tells points apart
 TURNS = 1e6  # injectivity radii that a curve may be long
 
@@ -85,7 +84,7 @@ class NoisyDescent(Mechanism):
         self.sensitivity = frechet_sensitivity(self.n, self.clip)
         whole = math.sqrt(self.steps) * self.sensitivity * (1 + 1e-15)
         self.sigma = sigma_analytic(whole, epsilon, delta)
-        self.mu = math.nextafter(whole / self.sigma, math.inf)  # more promises less
+        self.mu = self.loss = math.nextafter(whole / self.sigma, math.inf)  # more promises less
 
     @classmethod
     def of(cls, query, epsilon, delta, clip=None):
@@ -99,11 +98,6 @@ class NoisyDescent(Mechanism):
         made._check(query)
         return made
 
-    @property
-    def loss(self):
-        """The parameter of Gaussian differential privacy."""
-        return self.mu
-
     def _prepared(self, query):
         self._check(query)
         space = query.space
@@ -114,8 +108,7 @@ class NoisyDescent(Mechanism):
             size = math.prod(shape)
             draws = [np.empty((0, 2 * space.dim))]
             for done in range(0, size, most):
-                m = min(size - done, most)
-                draws.append(self._descend(center, query, Y, m, rng))
+                draws.append(self._descend(center, query, Y, min(size - done, most), rng))
             return np.concatenate(draws).reshape(*shape, 2 * space.dim)
 
         return answers

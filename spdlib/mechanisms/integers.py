@@ -91,7 +91,8 @@ class DiscreteGaussian(GaussianNoise):
         self.radius, self.n = ball_radius(radius), integer(n, "n", 1, MOST_RECORDS)
         self.divisor = positive(n if divisor is None else divisor, "divisor")
         noise = sigma_analytic(2 * self.radius, epsilon, delta)
-        self.grid = noise_grid(self.radius, self.n, noise)
+        by_noise = 2.0**(math.frexp(noise)[1] - BITS)
+        self.grid = max(by_noise, finest_grid(self.radius, self.n))
         self.scale = math.hypot(noise / self.grid, SMOOTHING) * (1 + 1e-12)  # more than rounding
         moved = 2 * self.radius / self.grid
         smooth = math.sqrt((self.scale - SMOOTHING) * (self.scale + SMOOTHING))
@@ -112,12 +113,14 @@ class DiscreteGaussian(GaussianNoise):
         if rng is not None:
             raise ValueError(f"rng is {rng!r}; accepted is None: exact noise comes from the "
                              "system's entropy and cannot be seeded")
-        _opendp()
 
     def _prepared(self, query):
         """The floats that are drawn stand for integers, divided."""
         self._check(query)
-        draw, counts = self._sampler(), _whole(query.total(self.grid) / self.grid)
+        draw, total = self._sampler(), query.total(self.grid) / self.grid
+        counts = total.astype(np.int64)  # they are integers below 2⁵³
+        if (counts != total).any():
+            raise ValueError("the query's sum is off the grid; accepted are sums on it")
 
         def answers(_, size):
             shape = *size, *counts.shape
@@ -152,20 +155,6 @@ class DiscreteGaussian(GaussianNoise):
         if not draw.map(2 * self.radius / self.grid) <= self.rho * (1 + 1e-12):
             raise RuntimeError("OpenDP promises less zCDP than the mechanism; nothing was drawn")
         return draw
-
-
-def noise_grid(radius, n, sigma):
-    """The power of two on which n records up to `radius` and noise of the scale `sigma` are cut."""
-    by_noise = 2.0**(math.frexp(sigma)[1] - BITS)
-    return max(by_noise, finest_grid(radius, n))
-
-
-def _whole(counts):
-    """The same numbers as 64-bit integers, which they are, below 2⁵³."""
-    whole = counts.astype(np.int64)
-    if (whole != counts).any():
-        raise ValueError("the query's sum is off the grid; accepted are sums on it")
-    return whole
 
 
 def _flat(query):
@@ -203,11 +192,7 @@ class DiscreteLaplace(Mechanism):
 
     def __init__(self, epsilon: float):
         self.scale = laplace_scale(1.0, epsilon)
-
-    @property
-    def loss(self):
-        """The largest privacy loss, the ε at δ = 0."""
-        return largest_loss(1, self.scale)
+        self.loss = largest_loss(1, self.scale)
 
     def draw(self, source) -> int:
         """One draw, by a `random.Random`."""

@@ -39,11 +39,7 @@ class L2Mechanism(Noise):
     def __init__(self, sensitivity: float, epsilon: float, delta: float, d: int):
         self.sensitivity = positive(sensitivity, "sensitivity")
         self.scale, self.d = l2_scale(self.sensitivity, epsilon, delta, d), int(d)
-
-    @property
-    def loss(self):
-        """The largest privacy loss, the ε at δ = 0."""
-        return largest_loss(self.sensitivity, self.scale)
+        self.loss = largest_loss(self.sensitivity, self.scale)
 
     @classmethod
     def of(cls, query, epsilon, delta):

@@ -8,10 +8,9 @@ from .._checks import generator, integer, number, positive
 from ..calibration import l2_delta, laplace_scale
 from ..samplers import ball_steps, laplace_steps, laplace_threshold, radial_law, sample_laplace
 from ..spaces import Ball, Space
-from .base import Noise, batch, checked_domain, gamma_law, largest_loss
-
-LEAST = 1e-3  # share of draws in the domain, at least
-SAMPLE = 2048  # draws by which that is judged
+from ..spaces.components import lengths
+from .base import (LEAST, SAMPLE, Noise, batch, check_sensitivity, checked_domain, gamma_law,
+                   largest_loss)
 
 
 class RiemannianLaplace(Noise):
@@ -41,8 +40,6 @@ class RiemannianLaplace(Noise):
         In the unit of the sensitivity.
     rate : str
         "Δ/ε" or "2Δ/ε", what the scale is.
-    reason : str
-        Why that is enough.
 
     Raises
     ------
@@ -72,6 +69,7 @@ class RiemannianLaplace(Noise):
         else:
             self.scale = laplace_scale(2 * self.sensitivity, epsilon)
             self.space = checked_domain(domain, space or domain.space).space
+        self.loss = largest_loss((1 if domain is None else 2) * self.sensitivity, self.scale)
 
     @classmethod
     def of(cls, query, epsilon, delta=0, domain=None):
@@ -82,11 +80,9 @@ class RiemannianLaplace(Noise):
         is named: there releases may stay outside the smaller one.
         """
         number(delta, "delta", 0, 0, '0 with "laplace", whose promise is pure')
-        space = None if query.space.flat else query.space
-        if domain is not None:
-            checked_domain(domain, query.space)
         if domain is None and getattr(query, "ball", None) and not query.ball.harmless:
             domain = query.ball
+        space = None if query.space.flat and domain is None else query.space
         return cls(query.sensitivity, epsilon, space, domain)
 
     @property
@@ -96,21 +92,8 @@ class RiemannianLaplace(Noise):
         return "l2" if whole else "pure"
 
     @property
-    def loss(self):
-        """The largest privacy loss, the ε at δ = 0."""
-        return largest_loss((1 if self.domain is None else 2) * self.sensitivity, self.scale)
-
-    @property
     def rate(self):
         return "Δ/ε" if self.domain is None else "2Δ/ε"
-
-    @property
-    def reason(self):
-        if self.domain is None:
-            return ("the space is homogeneous and the law lives on all of it, so its constant does "
-                    "not depend on the footpoint")
-        return ("the law is conditioned on a ball, so its constant depends on the footpoint, and "
-                "moves by as much as the density")
 
     def _prepared(self, query):
         if self.space is None and query.space.flat:
@@ -118,16 +101,17 @@ class RiemannianLaplace(Noise):
         if self.space != query.space:
             raise ValueError(f"query is on {query.space!r}; accepted is the mechanism's own space, "
                              f"{self.space!r}")
-        self._check(query.sensitivity)
+        check_sensitivity(self, query.sensitivity)
         query.ball.hold()
         space, center = query.space, query.ball.center
         if self.domain is None:
             self._steps((0,), np.random.default_rng(0))  # refuses what it would refuse later
-            draw, step = self._steps, query.step
+            draw = self._steps
         else:
             query.ball.hold(here=True)
             self._inside(space.dist(self.domain.center, center) + query.radius, "query")
-            draw, step = self._within(space.exp(center, query.step)), query.step
+            draw = self._within(space.exp(center, query.step))
+        step = query.step
         return lambda rng, shape: space.chart(center, step, draw(shape, rng))
 
     @np.errstate(all="ignore")
@@ -151,14 +135,14 @@ class RiemannianLaplace(Noise):
         if self.domain is not None:
             raise ValueError("the law is conditioned on a ball, and so depends on where the truth "
                              "lies in it; accepted are mechanisms on a whole space")
-        if self.space is None or self.space.flat:
+        if self.law == "l2":
             return gamma_law(d, self.scale)
         if d != self.space.dim:
             raise ValueError(f"d is {d!r}; accepted is {self.space.dim}, that of {self.space!r}")
         return radial_law(self.space, self.scale)
 
     def delta(self, epsilon, d):
-        if self.domain is not None or not (self.space is None or self.space.flat):
+        if self.law != "l2":
             raise ValueError(f"the mechanism is on {self.space!r}, where nothing smaller is known "
                              "than its ε at δ = 0; accepted are mechanisms on a whole flat space")
         return l2_delta(self.scale, epsilon, d, self.sensitivity)
@@ -186,7 +170,7 @@ class RiemannianLaplace(Noise):
             steps, left = np.empty(way.shape), np.arange(len(way))
             while left.size:
                 v = laplace_steps(space, self.scale, len(left), rng, within=2 * radius)
-                kept = np.linalg.norm(space.chart(center, way[left], v), axis=-1) <= radius
+                kept = lengths(space.chart(center, way[left], v)) <= radius
                 steps[left[kept]] = v[kept]
                 left = left[~kept]
                 Y = space.exp(center, ball_steps(space, radius, len(left), rng))
@@ -206,7 +190,7 @@ class RiemannianLaplace(Noise):
         space, rng, edge = self.space, np.random.default_rng(0), np.zeros(self.space.dim)
         edge[0] = self.domain.radius
         v = laplace_steps(space, self.scale, SAMPLE, rng, within=2 * edge[0])
-        inside = np.linalg.norm(space.chart(center, edge, v), axis=-1) <= edge[0]
+        inside = lengths(space.chart(center, edge, v)) <= edge[0]
         Y = space.exp(center, ball_steps(space, edge[0], SAMPLE, rng))
         share = (inside + np.exp(-space.dist(space.exp(center, edge), Y) / self.scale)).mean()
         if share < LEAST:
@@ -216,7 +200,7 @@ class RiemannianLaplace(Noise):
                              "the whole space do without")
 
     def _noise(self, shape, rng):
-        if not (self.space is None or self.space.flat) or self.domain is not None:
+        if self.law != "l2":
             raise ValueError(f"the mechanism is on {self.space!r}, where noise is not added to "
                              "coordinates; accepted are release and answer")
         return self.scale * sample_laplace(shape, rng)

@@ -76,23 +76,18 @@ def split_rhat(chains):
     et al. 2021). It is near 1 where the halves agree, and infinite where they stay apart and none
     moves. ValueError for fewer than 4 steps, or where all values are one and the same.
     """
-    halves = _halves(chains, "chains")
-    length, within = len(halves), halves.var(axis=0, ddof=1).mean(axis=0)
-    both = within * (length - 1) / length + halves.mean(axis=0).var(axis=0, ddof=1)
-    return np.sqrt(np.divide(both, within, where=within > 0, out=np.full_like(both, math.inf)))[()]
-
-
-def _halves(chains, name):
-    """First and last halves of chains as chains of their own, shape `(steps // 2, 2n, ...)`."""
-    chains = finite(chains, name)
+    chains = finite(chains, "chains")
     if chains.ndim < 2 or len(chains) < 4 or chains.shape[1] < 1:
-        raise ValueError(f"{name} has shape {chains.shape}; accepted is (steps, n, ...) with at "
+        raise ValueError(f"chains has shape {chains.shape}; accepted is (steps, n, ...) with at "
                          "least 4 steps of at least one chain")
     constant = (chains == chains[0, 0]).all(axis=(0, 1))
     if constant.any():
-        index = first(constant)
-        raise ValueError(f"{name}{at((0, 0) + index)} is {chains[(0, 0) + index]}, and all values "
-                         "that follow it are the same; accepted are chains that move")
+        index = 0, 0, *first(constant)
+        raise ValueError(f"chains{at(index)} is {chains[index]}, and all values that follow it are "
+                         "the same; accepted are chains that move")
     chains = np.ldexp(chains, -np.frexp(np.abs(chains).max(axis=(0, 1)))[1])  # squares are floats
     half = len(chains) // 2
-    return np.concatenate([chains[:half], chains[-half:]], axis=1)
+    halves = np.concatenate([chains[:half], chains[-half:]], axis=1)
+    length, within = len(halves), halves.var(axis=0, ddof=1).mean(axis=0)
+    both = within * (length - 1) / length + halves.mean(axis=0).var(axis=0, ddof=1)
+    return np.sqrt(np.divide(both, within, where=within > 0, out=np.full_like(both, math.inf)))[()]

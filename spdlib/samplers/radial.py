@@ -13,6 +13,7 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import xlogy
 
 from .._checks import EPS, LONGEST, at, finite, first, generator, integer, positive, real, size
+from ..spaces.base import Points
 
 BATCH = 2**20  # so many numbers has a batch of proposals at most, or memory would go
 PILOT = 256  # proposals from which the share that is accepted is estimated
@@ -22,6 +23,7 @@ CELLS = 512  # of the hat over what is
 DEGREE = 127  # of the polynomial that stands for a radial density
 BISECTIONS = 52  # of its interval, for a quantile
 SLACK = 1e-9  # more than rounding: what covers the density goes on covering it
+gauss = cache(leggauss)  # nodes and weights of Gauss's quadrature on [-1, 1]
 
 
 def sample_laplace(shape, rng=None):
@@ -41,8 +43,10 @@ def laplace_threshold(space) -> float:
     """Supremum of the scales at which exp(-distance/scale) has a finite integral over the space.
 
     1/growth: with β = √(k(k² - 1)/12) it is 1/β on `AffineInvariant(k)`, infinite where the
-    curvature is nowhere negative.
+    curvature is nowhere negative. ValueError for what is no space.
     """
+    if not isinstance(space, Points):
+        raise ValueError(f"space is {space!r}; accepted is a space, such as Sphere(2)")
     return 1 / space.growth if space.growth > 0 else math.inf
 
 
@@ -113,7 +117,7 @@ class RadialLaw:
 
     def __init__(self, log_density, low, high):
         self.low, self.high = low, high
-        nodes, weights = _gauss(DEGREE + 1)
+        nodes, weights = gauss(DEGREE + 1)
         self._nodes = low + (high - low) * (nodes + 1) / 2
         logs = log_density(self._nodes)
         top = logs.max()
@@ -154,12 +158,6 @@ class RadialLaw:
 
     def mean(self):
         return self.moment(1)
-
-
-@cache
-def _gauss(n):
-    """Nodes and weights of Gauss's quadrature on [-1, 1]."""
-    return leggauss(n)
 
 
 def _shape(shape):

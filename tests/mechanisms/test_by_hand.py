@@ -370,7 +370,7 @@ RELEASES = {
 
 
 @pytest.mark.parametrize("wrong, words", [
-    ({"public": ("sensitivity", "none")}, "none, which is public, is 'missing'; accepted are"),
+    ({"public": ("none",)}, "none, which is public, is no attribute of a Wrong; accepted are"),
     ({"public": ("rate",), "rate": "Δ/ε"}, "rate, which is public, is 'Δ/ε'; accepted are finite"),
     ({"public": ("rate",), "rate": np.eye(2)}, "rate, which is public, is array"),
     ({"public": ("rate",), "rate": math.nan}, "rate, which is public, is nan; accepted are finite"),
@@ -386,6 +386,12 @@ def test_a_class_that_says_something_wrong_is_refused_before_a_draw_and_before_i
     assert "0 releases" in repr(account)
     with pytest.raises(AssertionError, match="something was drawn"):  # by one that is right
         RELEASES[name](WideGaussian, rng=Drawn(np.random.PCG64(0)), accountant=account)
+
+
+def test_a_public_name_that_is_missing_is_named_with_its_class_where_the_mechanism_is_shown():
+    wrong = type("Wrong", (WideGaussian,), {"public": ("sensitivity", "spread")})(1.0, 1.0, 1e-6)
+    with pytest.raises(ValueError, match="^spread, which is public, is no attribute of a Wrong; "):
+        repr(wrong)
 
 
 def test_noise_that_has_no_error_or_no_loss_says_so():

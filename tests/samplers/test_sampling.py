@@ -330,6 +330,12 @@ def test_on_flat_spaces_the_draws_are_those_of_the_laplace_sampler(space):
     assert np.array_equal(laplace_steps(space, 0.3, (4, 5), 7), expected)
 
 
+@pytest.mark.parametrize("wrong", [Sphere, 3, None])
+def test_a_threshold_of_what_is_no_space_is_refused(wrong):
+    with pytest.raises(ValueError, match="^space is .*; accepted is a space, such as Sphere"):
+        laplace_threshold(wrong)
+
+
 def test_the_threshold_is_the_inverse_growth_of_the_volume():
     thresholds = [laplace_threshold(AffineInvariant(k)) for k in (1, 2, 3, 5)]
     assert thresholds == pytest.approx([math.inf, math.sqrt(2), 1 / math.sqrt(2), 10**-0.5])

@@ -214,13 +214,11 @@ def test_a_projection_that_is_called_harmless_leads_away_from_no_point_of_the_ba
 
 # Laplace
 
-def test_the_rate_of_laplace_noise_is_said_with_its_reason():
+def test_the_rate_of_laplace_noise_is_said():
     whole = RiemannianLaplace(0.1, 0.5, Sphere(2))
     assert (whole.rate, whole.scale) == ("Δ/ε", RiemannianLaplace(0.1, 0.5).scale)
-    assert "homogeneous" in whole.reason
     within = RiemannianLaplace(0.1, 0.5, Sphere(2), Ball(0.7, POLE, Sphere(2)))
     assert within.rate == "2Δ/ε" and within.scale == pytest.approx(2 * whole.scale)
-    assert "footpoint" in within.reason
 
 
 @pytest.mark.parametrize("k", [2, 3])
