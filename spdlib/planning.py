@@ -27,8 +27,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import beta, betainc
 
 from ._checks import HUGE, flag, integer, number, positive
-from .mechanisms import (MEANS, ClassicalGaussian, DiscreteGaussian, L2Mechanism, Noise,
-                         RiemannianLaplace, TangentGaussian, chosen)
+from .mechanisms import MEANS, DiscreteGaussian, Noise, TangentGaussian, chosen
 from .queries import Mean
 from .spaces import LogEuclidean
 
@@ -38,23 +37,24 @@ _T = np.linspace(-3.2, 3.2, 129)
 _NODES = 1 / (1 + np.exp(-np.pi * np.sinh(_T)))
 _WEIGHTS = (_T[1] - _T[0]) * np.pi * np.cosh(_T) * _NODES * _NODES[::-1]
 MOST_RECORDS = 10**12
-NOISES = TangentGaussian, ClassicalGaussian, L2Mechanism, RiemannianLaplace
+NOISES = "gaussian", "classical gaussian", "l2", "laplace"
 
 
 class Row(NamedTuple):
     """What one mechanism would do; distances are log-Euclidean ones to the clipped records' mean.
 
-    `scale` is that of the noise, σ or s, and `delta` the promise's, 0 for Laplace noise. `bare` is
-    the mean distance of the noise and `quantile` the one that it keeps within in 95 of 100 cases.
-    `centre` and `worst` are mean distances of the projected release where the mean of the records
-    is the ball's centre, and where it is anywhere in the ball, in the worst place. The last two are
-    those of a release that is shrunk before it is projected; None for noise that is not Gaussian,
-    and for matrices of size 1.
+    `scale` is that of the noise, σ or s, None for a mechanism of your own that has neither `sigma`
+    nor `scale`; `delta` is the promise's, 0 for Laplace noise. `bare` is the mean distance of the
+    noise and `quantile` the one that it keeps within in 95 of 100 cases. `centre` and `worst` are
+    mean distances of the projected release where the mean of the records is the ball's centre, and
+    where it is anywhere in the ball, in the worst place. The last two are those of a release that
+    is shrunk before it is projected; None for noise that is not Gaussian, and for matrices of
+    size 1.
     """
 
     mechanism: str
     delta: float
-    scale: float
+    scale: float | None
     bare: float
     quantile: float
     centre: float
@@ -120,10 +120,9 @@ def expected_error(mechanism: Noise, d: int, radius: float | None = None, at: fl
         return float(law.moment(power))
     radius, at = _place(radius, at)
     low, high = law.ppf(1e-18), law.isf(1e-18)
-    ends = np.clip([low, radius - at,
-                    math.sqrt((radius - at) * (radius + at)), radius + at, high], low,
-                   high)  # between which the integrand is smooth
-    lengths, weights = _nodes(ends)
+    across = math.sqrt((radius - at) * (radius + at))
+    ends = [low, radius - at, across, radius + at, high]  # between which the integrand is smooth
+    lengths, weights = _nodes(np.clip(ends, low, high))
     weights = weights * law.pdf(lengths)
     # In units of the radius; what lies beyond 1e50 of them lands as what lies there. So no power of
     # a length overflows.
@@ -194,9 +193,8 @@ def _distances(a, room, c):
     def longer(g):
         return 2 * c / (g + math.hypot(g, 2 * math.sqrt(c)))  # rho - g, where g > 0 is left of rho
 
-    return np.unique(
-        np.clip(
-            [low, math.sqrt(c) - a, longer(a), room + longer(a + room), high], low, high))
+    ends = [low, math.sqrt(c) - a, longer(a), room + longer(a + room), high]
+    return np.unique(np.clip(ends, low, high))
 
 
 def _directions(k, c):
@@ -212,9 +210,8 @@ def _directions(k, c):
 def _nodes(ends):
     """Nodes and weights of the rule on all pieces between ends, shape `(pieces + 1, ...)`."""
     width = np.diff(ends, axis=0)
-    nodes = ends[:-1] + np.multiply.outer(_NODES, width)
-    return (each.reshape(-1, *width.shape[1:])
-            for each in (nodes, np.multiply.outer(_WEIGHTS, width)))
+    both = ends[:-1] + np.multiply.outer(_NODES, width), np.multiply.outer(_WEIGHTS, width)
+    return (each.reshape(-1, *width.shape[1:]) for each in both)
 
 
 def worst_error(mechanism: Noise, d: int, radius: float, shrink: bool = False) -> float:
@@ -229,9 +226,9 @@ def worst_error(mechanism: Noise, d: int, radius: float, shrink: bool = False) -
     shares = np.linspace(0, 1, 9)
     errors = [at(share) for share in shares]
     best = shares[np.argmax(errors)]
-    refined = minimize_scalar(lambda share: -at(share), method="bounded",
-                              bounds=(max(best - 1 / 8, 0), min(best + 1 / 8,
-                                                                1)), options={"maxiter": 12})
+    near = max(best - 1 / 8, 0), min(best + 1 / 8, 1)
+    refined = minimize_scalar(lambda share: -at(share), method="bounded", bounds=near,
+                              options={"maxiter": 12})
     return float(max(*errors, -refined.fun))
 
 
@@ -268,19 +265,21 @@ def plan(k: int, n: int, radius: float, epsilon: float, delta: float,
     laplace    0.060 0.105 0.060
     """
     query, rows = _mean(k, n, radius), []
+    d, both = query.space.dim, (expected_error, worst_error)
     for asked in mechanisms:
         name, each = chosen(asked, MEANS).mechanism.name, _noise(asked)
         if epsilon >= each.mechanism.below:
             continue
         promised = 0 if each.mechanism.pure else delta
-        mechanism, d = each.of(query, epsilon, promised), query.space.dim
+        mechanism = each.of(query, epsilon, promised)
         law, shrunk = mechanism.error(d), (None, None)
+        projected = (error(mechanism, d, radius) for error in both)
         if mechanism.law == "gaussian" and d >= 3:
-            shrunk = (expected_error(mechanism, d, radius,
-                                     shrink=True), worst_error(mechanism, d, radius, shrink=True))
+            shrunk = (error(mechanism, d, radius, shrink=True) for error in both)
+        scale = getattr(mechanism, "sigma", None) or getattr(mechanism, "scale", None)
         rows.append(
-            Row(name, promised, law.kwds["scale"], float(law.mean()), float(law.ppf(0.95)),
-                expected_error(mechanism, d, radius), worst_error(mechanism, d, radius), *shrunk))
+            Row(name, promised, scale, float(law.mean()), float(law.ppf(0.95)), *projected,
+                *shrunk))
     return rows
 
 

@@ -6,6 +6,7 @@ ever inverted.
 """
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -27,8 +28,7 @@ def predict(space, point, velocity, x):
 
 def energy(space, point, velocity, x, Y):
     """Half the mean squared distance of the records `Y` from the curve (eq. 3), shape `(...)`."""
-    steps = residuals(space, point, velocity, x, Y)
-    return _square(steps) / 2
+    return _square(residuals(space, point, velocity, x, Y)) / 2
 
 
 def residuals(space, point, velocity, x, Y):
@@ -36,8 +36,7 @@ def residuals(space, point, velocity, x, Y):
 
     In the frames at `predict(space, point, velocity, x)`. To a cut point leads one of the shortest.
     """
-    point, velocity, x, Y = _inside(space, point, velocity, x, Y)
-    return space.steps(space.reached(curve_points(space, point, velocity, x)), Y)
+    return _seen(space, point, velocity, x, Y)[-1]
 
 
 def gradients(space, point, velocity, x, Y, clip=None):
@@ -46,9 +45,7 @@ def gradients(space, point, velocity, x, Y, clip=None):
     Both have shape `(..., dim)` and are in the frame at `point`. With `clip`, residuals that are
     longer are shortened to this length first.
     """
-    point, velocity, x, Y = _inside(space, point, velocity, x, Y)
-    curve = space.reached(curve_points(space, point, velocity, x))
-    steps = space.steps(curve, Y)
+    point, velocity, x, curve, steps = _seen(space, point, velocity, x, Y)
     if clip is not None:
         size = lengths(steps)[..., None]
         steps = steps * np.minimum(positive(clip, "clip") / np.where(size > 0, size, 1), 1)
@@ -95,15 +92,15 @@ class GeodesicRegression:
         x, Y = _records(space, x, Y)
         self.x = x.copy()  # may change there
         batch, n = self.x.shape[:-1], self.x.shape[-1]
-        middle, scale, t = _standardised(self.x.reshape(-1, n))
-        point, v = _fitted(space, t, Y.reshape(-1, n, *space.inner), tolerance, batch)
-        point = space.given(point)
+        t = self.x.reshape(-1, n)
+        middle = (t / n).sum(axis=-1)
+        t = t - middle[:, None]
+        scale = np.abs(t).max(axis=-1, keepdims=True)
+        point, v = _fitted(space, t / scale, Y.reshape(-1, n, *space.inner), tolerance, batch)
         with np.errstate(over="ignore"):
-            v = v / scale[:, None]
+            v = finite(v / scale, "velocity").reshape(*batch, space.dim)
         self._middle = middle.reshape(batch)
-        self._anchor = point.reshape(*batch,
-                                     *space.shape), finite(v,
-                                                           "velocity").reshape(*batch, space.dim)
+        self._anchor = space.given(point).reshape(*batch, *space.shape), v
         back = -self._middle[..., None] * self._anchor[1]
         self.point = space.exp(self._anchor[0], back)
         self.velocity = space.transport(self._anchor[0], back, self._anchor[1])
@@ -159,8 +156,11 @@ class GeodesicRegression:
                 [mixed, slope * slope * P + 2 * slope * f * C + f * f * V]]
 
 
-def _inside(space, point, velocity, x, Y):
-    """The arrays, checked, points as the unchecked maps take them."""
+def _seen(space, point, velocity, x, Y):
+    """Point, velocity and x, checked, the points of the curve, and the residuals there.
+
+    Points are as the unchecked maps take them.
+    """
     velocity, x = space.vectors(velocity, "velocity"), finite(x, "x")
     point, Y, d = space.taken(point, "point"), space.taken(Y, "Y"), len(space.inner)
     if x.ndim == 0 or Y.ndim <= d or not 0 < x.shape[-1] == Y.shape[-1 - d]:
@@ -173,7 +173,8 @@ def _inside(space, point, velocity, x, Y):
     except ValueError:
         raise ValueError(f"the batches of point, velocity, x and Y have shapes {batches}; accepted "
                          "are shapes that broadcast") from None
-    return point, velocity, x, Y
+    curve = space.reached(curve_points(space, point, velocity, x))
+    return point, velocity, x, curve, space.steps(curve, Y)
 
 
 def _records(space, x, Y):
@@ -197,14 +198,6 @@ def _records(space, x, Y):
     return x, Y
 
 
-def _standardised(x):
-    """The middle of each row of x, the largest distance from it, and x in these units."""
-    middle = (x / x.shape[-1]).sum(axis=-1)
-    t = x - middle[:, None]
-    scale = np.abs(t).max(axis=-1)
-    return middle, scale, t / scale[:, None]
-
-
 def _fitted(space, t, Y, tolerance, batch):
     """Points and velocities at t = 0 of the fits, in blocks of fits."""
     if space.flat:  # in units of their own, so that squares are floats
@@ -221,16 +214,6 @@ def _fitted(space, t, Y, tolerance, batch):
     return (origin + unit * point, unit * v) if space.flat else (point, v)
 
 
-class _Fits:
-    """Fits under way: arrays of which the first axis is that of the fits."""
-
-    def __init__(self, **arrays):
-        self.__dict__.update(arrays)
-
-    def only(self, which):
-        return _Fits(**{name: A[which] for name, A in vars(self).items()})
-
-
 def _descent(space, x, Y, tolerance, place):
     """Points and velocities at which the energy is least, for a batch of data sets."""
     index = np.arange(len(x))
@@ -244,10 +227,11 @@ def _descent(space, x, Y, tolerance, place):
                              "accepted are those of which float64 holds one as seen from another")
     spread, velocity = np.sqrt(_square(steps)), np.zeros((len(x), space.dim))
     found_p, found_v = np.empty_like(point), np.empty_like(velocity)
-    fits = _Fits(index=index, x=x, Y=Y, point=point, velocity=velocity, steps=steps,
-                 curve=np.broadcast_to(space.among(point), Y.shape).copy(), energy=spread**2 / 2,
-                 damping=np.full(len(x), LEAST), farthest=lengths(steps).max(axis=-1),
-                 goal=tolerance * spread + 16 * EPS * _unit(space))
+    fits = SimpleNamespace(  # those under way: arrays whose first axis is that of the fits
+        index=index, x=x, Y=Y, point=point, velocity=velocity, steps=steps,
+        curve=np.broadcast_to(space.among(point),
+                              Y.shape).copy(), energy=spread**2 / 2, damping=np.full(len(x), LEAST),
+        farthest=lengths(steps).max(axis=-1), goal=tolerance * spread + 16 * EPS * _unit(space))
     for i in range(STEPS):
         fits.axes, fits.f, fits.s, fits.fall = _falls(space, fits.point, fits.velocity, fits.x,
                                                       fits.curve, fits.steps)
@@ -258,7 +242,7 @@ def _descent(space, x, Y, tolerance, place):
         if done.all():
             break
         if done.any():
-            fits = fits.only(~done)
+            fits = SimpleNamespace(**{name: A[~done] for name, A in vars(fits).items()})
         step = _newton if i >= PATIENCE and space.dim <= FEW else _gauss
         _move(space, fits, *step(space, fits))
     else:

@@ -1,6 +1,7 @@
 """Geodesic regression against finite differences, least squares, SciPy, and what it must find."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -373,7 +374,7 @@ def under_way(space, x, Y, point, velocity, damping):
     curve = regression.curve_points(space, point, velocity, x)
     steps = space.steps(curve, Y)
     axes, f, s, fall = regression._falls(space, point, velocity, x, curve, steps)
-    return space, regression._Fits(
+    return space, SimpleNamespace(
         x=x, Y=Y, point=point, velocity=velocity, curve=curve, steps=steps, axes=axes, f=f, s=s,
         fall=fall, energy=regression._square(steps) / 2, damping=damping,
         farthest=np.linalg.norm(steps, axis=-1).max(axis=-1))
@@ -382,7 +383,8 @@ def under_way(space, x, Y, point, velocity, damping):
 def test_damping_shortens_a_step_on_straight_lines_alike_in_point_and_velocity():
     """It is in units of the information there: the point's is 1, the velocity's the mean of x²."""
     space, _, _, x, Y = drawn("Euclidean 2")
-    _, _, t = regression._standardised(x)
+    t = x - x.mean(axis=-1, keepdims=True)
+    t /= np.abs(t).max(axis=-1, keepdims=True)
     start = np.zeros((2, len(t), space.dim))
     full, damped = (
         regression._gauss(*under_way(space, t, Y, *start, np.full(len(t), damping)))[0]

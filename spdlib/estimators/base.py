@@ -1,8 +1,10 @@
 """What the estimators share: parameters by name, how they show, when they shrink."""
 
+import functools
 import inspect
 
 from .._checks import choice, flag
+from ..accounting import spending
 
 
 class Estimator:
@@ -11,6 +13,7 @@ class Estimator:
     `MOVED` has for arguments of earlier versions what stands in their place.
     """
 
+    SUPERVISED = False  # whether `fit` cannot do without `y`
     MOVED = dict.fromkeys(("radius", "center", "space"), "ball=Ball(radius, center, space)")
 
     def get_params(self, deep: bool = True) -> dict:
@@ -18,8 +21,13 @@ class Estimator:
         return {name: getattr(self, name) for name in self._parameters()}
 
     def set_params(self, **parameters) -> "Estimator":
-        """Set parameters by name; returns itself. ValueError for an unknown name."""
+        """Set parameters by name; returns itself. ValueError for an unknown name.
+
+        One of an earlier version is refused with the call of today.
+        """
         for name, value in parameters.items():
+            if name in self.MOVED:
+                self._refuse({name: value})
             setattr(self, choice(name, "parameter", self.get_params()), value)
         return self
 
@@ -27,7 +35,7 @@ class Estimator:
         """What scikit-learn asks of an estimator that it shows or checks."""
         from sklearn.utils import InputTags, Tags, TargetTags
 
-        return Tags(estimator_type=None, target_tags=TargetTags(required=False),
+        return Tags(estimator_type=None, target_tags=TargetTags(required=self.SUPERVISED),
                     input_tags=InputTags(two_d_array=False, three_d_array=True))
 
     def __repr__(self):
@@ -56,12 +64,22 @@ class Estimator:
             delattr(self, name)
 
 
-def shrinks(shrink, query, mechanism):
-    """Whether a release is shrunk towards the centre. ValueError where that may not help."""
+def paid(mechanism, query, dim, rng, accountant, group):
+    """What draws an answer of `dim` coordinates, once it is paid for.
+
+    All that can be refused is refused here: nothing may be once it draws.
+    """
+    rng = mechanism.source(rng)
+    with spending(accountant, mechanism, dim, group):
+        draw = mechanism.prepared(query)
+    return functools.partial(draw, rng)
+
+
+def check_shrinks(shrink, query, mechanism):
+    """ValueError for a release that is to be shrunk towards the centre where that may not help."""
     if flag(shrink, "shrink") and mechanism.law != "gaussian":
         raise ValueError(f"shrink is True; accepted is False with {mechanism.name!r}, whose noise "
                          "is not Gaussian")
     if shrink and not (query.space.flat and query.space.dim >= 3):
         raise ValueError(f"shrink is True; accepted is False on {query.space!r}, since only in "
                          "flat spaces of 3 dimensions and more is it known to be better")
-    return shrink

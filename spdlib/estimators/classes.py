@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from ..accounting import in_words, spending
+from ..accounting import in_words
 from ..mechanisms import MEANS, Choice, Mechanism, chosen
 from ..queries import ClassSums
 from ..spaces import Ball
 from ..spaces.ball import project_to_ball, shrink_to_center
-from .base import Estimator, shrinks
+from .base import Estimator, check_shrinks, paid
 
 
 class PrivateClassMeans(Estimator):
@@ -81,6 +81,8 @@ class PrivateClassMeans(Estimator):
     (2, 3, 3)
     """
 
+    SUPERVISED = True
+
     def __init__(self, epsilon: float, delta: float, ball: Ball | None = None, classes=None,
                  mechanism: str | type[Mechanism] | Choice = "gaussian", on_invalid: str = "raise",
                  *, labels: str = "private", shrink: bool = False, **moved):
@@ -119,12 +121,9 @@ class PrivateClassMeans(Estimator):
         if mechanism.law != "gaussian":
             raise ValueError(f"mechanism is {self.mechanism!r}; accepted are those of Gaussian "
                              "noise, whose price does not grow with the number of classes")
-        shrinks(self.shrink, query, mechanism)
-        seeded, rng = rng is not None, mechanism.source(rng)
-        with spending(accountant, mechanism, query.dim, group):
-            draw = mechanism.prepared(query)
-        answer = draw(rng)
-        steps, counts = query.means(answer, getattr(mechanism, "grid", None))
+        check_shrinks(self.shrink, query, mechanism)
+        draw = paid(mechanism, query, query.dim, rng, accountant, group)
+        steps, counts = query.means(draw(), getattr(mechanism, "grid", None))
         if self.shrink:
             noise = mechanism.sigma / np.maximum(counts, 1)
             steps = np.stack([shrink_to_center(*each) for each in zip(steps, noise, strict=True)])
@@ -133,7 +132,7 @@ class PrivateClassMeans(Estimator):
         self.means_ = np.stack([
             space.exp(center, space.within_reach(center, step)) for step in steps])
         self.classes_, self.counts_, self.mechanism_ = query.classes, counts, mechanism
-        self.privacy_ = in_words(self._promise(query), mechanism, query, seeded)
+        self.privacy_ = in_words(self._promise(query), mechanism, query, rng is not None)
         return self
 
     def _promise(self, query):
@@ -143,8 +142,3 @@ class PrivateClassMeans(Estimator):
         return (f"({self.epsilon}, {self.delta})-differentially private, all means together, when "
                 f"{replaced[self.labels]}, the classes and the ball of radius {query.radius} are "
                 "public")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags

@@ -1,17 +1,15 @@
 """The private release of a Fréchet mean."""
 
-import functools
-
 import numpy as np
 
 from .._checks import choice
-from ..accounting import document, in_words, spending
+from ..accounting import document, in_words
 from ..mechanisms import MEANS, Choice, MeanName, Mechanism, chosen
 from ..queries import FrechetMean, RunningMean
 from ..queries.mean import checked_ball
 from ..spaces import Ball, LogEuclidean
 from ..spaces.ball import project_to_ball, shrink_to_center
-from .base import Estimator, shrinks
+from .base import Estimator, check_shrinks, paid
 
 STATISTICS = "frechet", "tangent"
 
@@ -164,7 +162,7 @@ class PrivateFrechetMean(Estimator):
         self._forget()
         query = FrechetMean(X, self._ball(), self.on_invalid, sample_weight)
         mechanism = self._mechanism(query)
-        draw = self._paid(query, mechanism, rng, accountant, group)
+        draw = paid(mechanism, query, query.space.dim, rng, accountant, group)
         return self._release(query, mechanism, draw, rng is not None, group)
 
     def partial_fit(self, X, y=None):
@@ -210,7 +208,7 @@ class PrivateFrechetMean(Estimator):
         try:
             self._unchanged(running)
             query, mechanism, _ = running
-            draw = self._paid(query, mechanism, rng, accountant, group)
+            draw = paid(mechanism, query, query.space.dim, rng, accountant, group)
         except BaseException:
             self._running = running
             raise
@@ -249,18 +247,11 @@ class PrivateFrechetMean(Estimator):
     def _mechanism(self, query):
         """The mechanism for this query. ValueError for parameters that are none."""
         mechanism = chosen(self.mechanism, MEANS).of(query, self.epsilon, self.delta)
-        shrinks(self.shrink, query, mechanism)
+        check_shrinks(self.shrink, query, mechanism)
         if mechanism.each and query.weights is not None:
             raise ValueError(f"weights are given with {mechanism.name!r}; accepted is None, since "
                              "it asks for each record and not for a weighted sum")
         return mechanism
-
-    def _paid(self, query, mechanism, rng, accountant, group):
-        """What draws the step, once it is paid for; all that can be refused is refused here."""
-        rng = mechanism.source(rng)
-        with spending(accountant, mechanism, query.space.dim, group):
-            draw = mechanism.prepared(query)
-        return functools.partial(draw, rng)
 
     def _release(self, query, mechanism, draw, seeded, group):
         """Itself, with a release of what is drawn; nothing is refused any more."""

@@ -5,14 +5,14 @@ from typing import NamedTuple
 import numpy as np
 
 from .._checks import finite, generator, integer, number
-from ..accounting import in_words, spending
+from ..accounting import in_words
 from ..mechanisms import CURVES, Choice, CurveName, Mechanism, chosen
 from ..queries import CurveQuery
 from ..queries.mean import checked_ball
 from ..regression import predict
 from ..samplers import ball_steps
 from ..spaces import Ball
-from .base import Estimator
+from .base import Estimator, paid
 
 GRID = 33  # points at which curves are compared
 
@@ -133,12 +133,10 @@ class PrivateGeodesicRegression(Estimator):
             attribute of an earlier fit is left.
         """
         self._forget()
-        seeded, rng, query = rng is not None, generator(rng), self._query(x, Y)
+        query = self._query(x, Y)
         mechanism = self._mechanism(query)
         space, center, dim = query.space, query.domain.center, query.space.dim
-        with spending(accountant, mechanism, 2 * dim, group):
-            draw = mechanism.prepared(query)
-        u = draw(rng)
+        u = paid(mechanism, query, 2 * dim, rng, accountant, group)()
         step = space.within_reach(center, u[:dim])
         low, high = query.x_range
         self.point_ = space.exp(center, step)
@@ -149,7 +147,7 @@ class PrivateGeodesicRegression(Estimator):
             f"({self.epsilon}, {self.delta})-differentially private when one of n = {query.n} "
             f"records (x, y) is replaced; n, the range {self.x_range} of x, the ball of radius "
             f"{query.radius} and the speed {self.speed} are public")
-        self.privacy_ = in_words(promise, mechanism, query, seeded)
+        self.privacy_ = in_words(promise, mechanism, query, rng is not None)
         return self
 
     def predict(self, x):
@@ -228,17 +226,15 @@ def expected_curve_error(private: PrivateGeodesicRegression, n: int, noise: floa
     noise = number(noise, "noise", 0, 1e280, "numbers from 0 to 1e280")
     ball, rng = checked_ball(private.domain, "domain"), generator(rng)
     space = ball.space
-    blank = np.broadcast_to(ball.center, (n, *space.shape))
-    query = private._query(np.zeros(n), blank)
+    query = private._query(np.zeros(n), np.broadcast_to(ball.center, (n, *space.shape)))
     private._mechanism(query)
     low, high = query.x_range
     t, at = (np.arange(n) + 0.5) / n - 0.5, np.linspace(-0.5, 0.5, GRID)
     errors = []
     for _ in range(draws):
-        truth = query.curve(
-            np.concatenate([
-                ball_steps(space, query.radius, (), rng),
-                query.speed * _in_unit_ball(space.dim, rng)]))
+        p, z = ball_steps(space, query.radius, (), rng), rng.standard_normal(space.dim)
+        v = query.speed * (z / np.linalg.norm(z) * rng.random()**(1 / space.dim))
+        truth = query.curve(np.concatenate([p, v]))
         Y = space.exp(predict(space, *truth, t), noise * rng.standard_normal((n, space.dim)))
         trial = private._query(low + (t + 0.5) * (high - low), Y)
         u = private._mechanism(trial).answer(trial, rng)
@@ -246,8 +242,3 @@ def expected_curve_error(private: PrivateGeodesicRegression, n: int, noise: floa
         errors.append([
             np.mean(space.dist(predict(space, *truth, at), curve)**2) for curve in curves])
     return CurveError(*np.sqrt(np.mean(errors, axis=0)).tolist())
-
-
-def _in_unit_ball(dim, rng):
-    z = rng.standard_normal(dim)
-    return z / np.linalg.norm(z) * rng.random()**(1 / dim)

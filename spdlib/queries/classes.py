@@ -6,7 +6,6 @@ import numpy as np
 
 from .._checks import choice, is_lazy, unmasked
 from .mean import FrechetMean
-from .sums import ClippedSum
 
 LABELS = "private", "public"
 
@@ -79,7 +78,7 @@ class ClassSums(FrechetMean):
 
     def unit(self, grid=None):
         """The length that stands for one record of a class: the radius, cut to the grid."""
-        grid = self._sum(grid).grid
+        grid = self._empty(grid).grid
         return np.floor(self.radius / grid) * grid
 
     def total(self, grid=None):
@@ -87,12 +86,12 @@ class ClassSums(FrechetMean):
 
         It is not private. ValueError for a bad record or label.
         """
-        names, _ = range(len(self.classes)), self.codes  # looked at once, before threads ask
+        codes, classes = self.codes, len(self.classes)  # looked at once, before threads ask
 
         def by_class(block, steps):
-            return np.array([steps[self.codes[block] == i].sum(axis=0) for i in names])
+            return np.array([steps[codes[block] == i].sum(axis=0) for i in range(classes)])
 
-        sums = sum(self._sum(grid).over_blocks(by_class, self._X))
+        sums = sum(self._empty(grid).over_blocks(by_class, self._X))
         if self.labels == "public":
             return sums.ravel()
         return np.concatenate([sums.ravel(), self.counts * self.unit(grid)])
@@ -112,9 +111,6 @@ class ClassSums(FrechetMean):
         else:
             counts = answer[..., size:] / self.unit(grid)
         return sums / np.maximum(counts, 1)[..., None], counts
-
-    def _sum(self, grid):
-        return ClippedSum(self.ball, self.n, self.on_invalid, grid)
 
 
 def public_classes(classes):

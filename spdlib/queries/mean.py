@@ -33,9 +33,8 @@ def frechet_sensitivity(n: int, radius: float, space=None, tolerance: float = 0,
     """
     n, radius = integer(n, "n", 1, 1e300), ball_radius(radius)
     tolerance = number(tolerance, "tolerance", 0, 1e280, "numbers from 0 to 1e280")
-    _check_weighted(space, weights)
     if weights is not None:
-        share = 1 / math.fsum(public_weights(weights, n)) * (1 + 4 * EPS)
+        share = 1 / math.fsum(public_weights(weights, n, space)) * (1 + 4 * EPS)
         return 2 * radius * share + 4 * radius * EPS + 2 * tolerance
     if space is None or space.flat:  # the first may underflow
         return max(2 * radius / n * (1 + 2 * n * EPS), 4 * radius * EPS) + 2 * tolerance
@@ -97,8 +96,7 @@ class Mean:
 
     @property
     def chart_sensitivity(self):
-        sensitivity = self.sensitivity
-        high = 0.0 if self.space.flat else self.space.curvature[1]
+        sensitivity, high = self.sensitivity, self.space.curvature[1]
         if high <= 0:
             return sensitivity
         angle = self.radius * (1 + MARGIN) * math.sqrt(high)
@@ -142,8 +140,7 @@ class FrechetMean(Mean):
             raise ValueError(f"space is {space!r}; accepted for records that are a dask array are "
                              "flat spaces, such as its TangentSpace at a public centre")
         super().__init__(shape[0], ball.radius, space)
-        _check_weighted(space, weights)
-        self.weights = None if weights is None else public_weights(weights, self.n)
+        self.weights = None if weights is None else public_weights(weights, self.n, space)
 
     @functools.cached_property
     def steps(self):
@@ -174,8 +171,7 @@ class FrechetMean(Mean):
         Each is times its weight, and cut to multiples of the grid, by default the finest. It is not
         private. ValueError for a bad record.
         """
-        sum = ClippedSum(self.ball, self.n, self.on_invalid, grid)
-        return sum.add(self._X, self.weights).total
+        return self._empty(grid).add(self._X, self.weights).total
 
     @functools.cached_property
     def step(self):
@@ -189,6 +185,9 @@ class FrechetMean(Mean):
         if not np.linalg.norm(step) <= self.radius * (1 + MARGIN) + self.tolerance:
             raise ValueError("the descent to the mean has left the ball of the records")
         return step
+
+    def _empty(self, grid):
+        return ClippedSum(self.ball, self.n, self.on_invalid, grid)
 
 
 class RunningMean(Mean):
@@ -250,14 +249,11 @@ def ends(space):
     return ", ".join(map(str, space.shape))
 
 
-def _check_weighted(space, weights):
-    if weights is not None and not (space is None or space.flat):
+def public_weights(weights, n, space):
+    """Weights of n records of a flat space, shape `(n,)`, divided by the largest of them."""
+    if not (space is None or space.flat):
         raise ValueError(f"weights are given on {space!r}; accepted are those of flat spaces, such "
                          "as its TangentSpace at a public centre")
-
-
-def public_weights(weights, n):
-    """Weights of n records, shape `(n,)`, divided by the largest of them."""
     weights = finite(weights, "weights")
     if weights.shape != (n,):
         raise ValueError(f"weights has shape {weights.shape}; accepted is ({n},), one a record")

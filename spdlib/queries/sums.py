@@ -58,7 +58,9 @@ class ClippedSum:
         run again elsewhere when its worker dies. There is a ValueError, too, for a chunk that is
         not of the shape that the array says.
         """
-        self.admit(X)
+        if self.count + len(X) > self.n:
+            raise ValueError(f"X has {len(X)} records after {self.count}; accepted are "
+                             f"{self.n} in all")
         if is_lazy(X):
             return self.merge(_of_chunks(self._empty(), X, weights))
         sums = self.over_blocks(lambda _, steps: np.ones(len(steps)) @ steps, X, weights)
@@ -91,12 +93,6 @@ class ClippedSum:
             raise renumbered(errors[min(errors)], "X", min(errors)) from None
         return made
 
-    def admit(self, X):
-        """ValueError where these would be more records than there may be."""
-        if self.count + len(X) > self.n:
-            raise ValueError(f"X has {len(X)} records after {self.count}; accepted are "
-                             f"{self.n} in all")
-
     def merge(self, other):
         """Itself, with the records of another sum of the same kind."""
         if self.count + other.count > self.n or self.grid != other.grid:
@@ -127,13 +123,12 @@ def _of_chunks(empty, X, weights):
     from dask import delayed
 
     ends = [0, *np.cumsum(X.chunks[0]).tolist()]
+    part, together = (delayed(function, pure=False) for function in (_part, _together))
     parts = [
-        delayed(_part, pure=False)(empty, chunk, start, stop,
-                                   None if weights is None else weights[start:stop])
+        part(empty, chunk, start, stop, None if weights is None else weights[start:stop])
         for chunk, (start, stop) in zip(X.to_delayed().flat, pairwise(ends), strict=True)]
     while len(parts) > 1:
-        parts = [
-            delayed(_together, pure=False)(parts[i:i + FAN]) for i in range(0, len(parts), FAN)]
+        parts = [together(parts[i:i + FAN]) for i in range(0, len(parts), FAN)]
     total = parts[0].compute()
     if isinstance(total, ValueError):
         raise total

@@ -106,7 +106,7 @@ def test_the_sensitivity_is_2r_whatever_the_classes_and_their_sizes():
 def test_a_record_counts_as_at_most_the_radius_and_as_whole_steps_of_the_grid(radius, n):
     query = ClassSums(np.ones((n, 1, 1)), ["a"] * n, CLASSES, Ball(radius, np.eye(1)))
     for grid in (None, 2.0 ** np.floor(np.log2(radius) - 3)):
-        step = query._sum(grid).grid
+        step = query._empty(grid).grid
         assert radius - step < query.unit(grid) <= radius
         assert Fraction(query.unit(grid)) % Fraction(step) == 0
 

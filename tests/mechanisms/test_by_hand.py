@@ -9,7 +9,7 @@ import struct
 
 import numpy as np
 import pytest
-from scipy.stats import gamma, kstest
+from scipy.stats import erlang, gamma, kstest
 from tables import BALLS, POLE, in_ball
 
 from spdlib import (Ball, BudgetAccountant, PrivateClassMeans, PrivateFrechetMean,
@@ -230,6 +230,18 @@ def test_a_plan_takes_names_classes_and_options_together():
     assert rows[2].scale == 2 * rows[3].scale
     asked = 3, 1.0, 1.0, 1e-6, 0.05
     assert records_needed(*asked, WideGaussian.with_options(times=1.0)) == records_needed(*asked)
+
+
+class Summed(WideLaplace):
+    """The same noise, whose length is the sum of d lengths of one dimension."""
+
+    def error(self, d):
+        return erlang(d, 0, self.scale)
+
+
+def test_a_plan_asks_the_law_of_an_error_for_what_all_laws_tell():
+    summed, laplace = plan(3, 40, 1.0, 1.0, 1e-6, [Summed, WideLaplace])
+    assert summed[2:7] == pytest.approx(laplace[2:7])
 
 
 @pytest.mark.parametrize("mechanism", ["k-norm gradient", "truncated loss", "noisy descent", 3])
