@@ -23,7 +23,8 @@ LEAST, FIRM = 1e-15, 0.1  # damping, in units of the information on a straight l
 def predict(space, point, velocity, x):
     """The points exp(point, x velocity), shape `(..., n, *space.shape)`, for x `(..., n)`."""
     x, velocity = finite(x, "x"), finite(velocity, "velocity")
-    return space.exp(_among(space, space.exp(point)), x[..., None] * velocity[..., None, :])
+    point = space.exp(point)[(..., None) + len(space.shape) * (slice(None),)]  # as many as x
+    return space.exp(point, x[..., None] * velocity[..., None, :])
 
 
 def energy(space, point, velocity, x, Y):
@@ -90,9 +91,8 @@ class GeodesicRegression:
     def __init__(self, x, Y, space, tolerance=1e-9):
         self.space, tolerance = space, positive(tolerance, "tolerance")
         x, Y = _records(space, x, Y)
-        self.x = x.copy()  # may change there
-        batch, n = self.x.shape[:-1], self.x.shape[-1]
-        t = self.x.reshape(-1, n)
+        batch, n = x.shape[:-1], x.shape[-1]
+        t = x.reshape(-1, n)
         middle = (t / n).sum(axis=-1)
         t = t - middle[:, None]
         scale = np.abs(t).max(axis=-1, keepdims=True)
@@ -104,8 +104,7 @@ class GeodesicRegression:
         back = -self._middle[..., None] * self._anchor[1]
         self.point = space.exp(self._anchor[0], back)
         self.velocity = space.transport(self._anchor[0], back, self._anchor[1])
-        curve = self.predict(self.x)
-        self.residuals = space.steps(space.taken(curve), Y)
+        self.residuals = space.steps(space.taken(self.predict(x)), Y)
         with np.errstate(over="ignore"):
             self.energy = finite(_square(self.residuals) / 2, "energy")
 
@@ -113,47 +112,6 @@ class GeodesicRegression:
         """The points of the curve at `x`, shape `(..., m)`; they are `(..., m, *space.shape)`."""
         x = finite(x, "x") - self._middle[..., None]
         return predict(self.space, *self._anchor, x)
-
-    def covariance(self):
-        """Covariances of (point, velocity), shape `(..., 2 dim, 2 dim)`, in the frame at `point`.
-
-        The inverse of the information matrix, for residuals that are normal with one variance in
-        all directions; it is estimated from their squares.
-        """
-        there, back = self._variances(np.zeros(1)), -self._middle[..., None] * self._anchor[1]
-        axes = self.space.jacobi(self._anchor[1])[1].swapaxes(-2, -1)
-        axes = self.space.transport(_among(self.space, self._anchor[0]), back[..., None, :], axes)
-        rows = [[
-            np.einsum("...ki,...k,...kj->...ij", axes, entry[..., 0, :], axes) for entry in row]
-                for row in there]
-        return np.block(rows)
-
-    def bands(self, x):
-        """Standard errors of the points of the curve at `x`, shape `(..., m, dim)`.
-
-        Along the axes of `space.jacobi(velocity)`, carried there. On a sphere the first is along
-        the curve. The root of the sum of squares is the error as a distance.
-        """
-        return np.sqrt(self._variances(finite(x, "x"))[0][0])
-
-    def _variances(self, x):
-        """2 × 2 covariances of point and velocity at `x` along each axis, as nested lists."""
-        n = self.x.shape[-1]
-        if n < 3:
-            raise ValueError(f"n is {n}; accepted are at least 3 records, which leave a residual")
-        v, dim = self._anchor[1], self.space.dim
-        t = self.x - self._middle[..., None]
-        _, f, s = jacobi_fields(self.space, v, t)
-        F, G, H = _information(f, s)
-        variance = 2 * n * self.energy[..., None] / ((n - 2) * dim) / (F * H - G * G)
-        P, C, V = ((variance * entry)[..., None, :] for entry in (H, -G, F))
-        t = (x - self._middle[..., None])[..., None]
-        curving = self.space.jacobi(v)[0][..., None, :]
-        f, s = cosine(t * t * curving), t * sinc(t * t * curving)
-        slope = -curving * s
-        mixed = f * slope * P + (f * f + slope * s) * C + s * f * V
-        return [[f * f * P + 2 * f * s * C + s * s * V, mixed],
-                [mixed, slope * slope * P + 2 * slope * f * C + f * f * V]]
 
 
 def _seen(space, point, velocity, x, Y):
@@ -189,7 +147,7 @@ def _records(space, x, Y):
     except ValueError:
         raise ValueError(f"x has shape {x.shape} and Y is {Y.shape[:Y.ndim - d]} "
                          "points; accepted are leading axes that broadcast") from None
-    x, Y = np.broadcast_to(x, batch), np.broadcast_to(Y, (*batch, *space.inner))
+    x, Y = np.broadcast_to(x, batch).copy(), np.broadcast_to(Y, (*batch, *space.inner))
     low, high = x.min(axis=-1) / 2, x.max(axis=-1) / 2
     if (bad := ~(high - low > 8 * EPS * np.maximum(np.abs(low), np.abs(high)))).any():
         index = first(bad)
@@ -264,7 +222,8 @@ def _gauss(space, fits):
     Returns the changes of point and velocity, shape (fits, 2, dim), what the energy falls by along
     them, to first order, and its second derivative, as far as the residuals do not bend.
     """
-    F, G, H = (entry / fits.x.shape[-1] for entry in _information(fits.f, fits.s))
+    f, s, n = fits.f, fits.s, fits.x.shape[-1]
+    F, G, H = (np.einsum("mnd,mnd->md", A, B) / n for A, B in ((f, f), (f, s), (s, s)))
     P = F + fits.damping[:, None]
     V = H + (fits.damping * np.mean(fits.x**2, axis=-1))[:, None]
     p, v = fits.fall[:, 0], fits.fall[:, 1]
@@ -362,18 +321,8 @@ def carried_back(space, point, velocity, x, axes, curve, steps):
     return np.einsum("...ij,...ni->...nj", axes, space.carried(curve, back, steps, point))
 
 
-def _information(f, s):
-    """The entries of the information on (point, velocity) along each axis."""
-    return tuple(np.einsum("...nd,...nd->...d", A, B) for A, B in ((f, f), (f, s), (s, s)))
-
-
 def curve_points(space, point, velocity, x):
     return space.ends(space.among(point), x[..., None] * velocity[..., None, :])
-
-
-def _among(space, M):
-    """Points, as users see them, with an axis more, along which they meet many records."""
-    return M[(..., None) + len(space.shape) * (slice(None),)]
 
 
 def _square(steps):

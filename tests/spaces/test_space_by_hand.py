@@ -351,17 +351,6 @@ def test_regression_is_that_of_matrices_of_determinant_1():
     np.testing.assert_allclose(as_matrices(fit.predict(x)), other.predict(x), rtol=1e-6)
 
 
-def test_standard_errors_are_those_of_repeated_experiments():
-    rng = np.random.default_rng(0)
-    p, v, x, _ = about_a_curve(30, 0, rng)
-    points = predict(SPACE, p, v, x - 0.5)
-    Y = SPACE.exp(points, 0.05 * rng.standard_normal((2000, 30, 2)))
-    fit = GeodesicRegression(x, Y, SPACE)
-    error = SPACE.dist(fit.predict(x), points)
-    promised = (fit.bands(x)**2).sum(axis=-1).mean(axis=0)
-    np.testing.assert_allclose((error**2).mean(axis=0), promised, rtol=0.1)
-
-
 @pytest.mark.parametrize("name", mostly_slow(CURVES, "noisy descent"))
 def test_a_private_curve_lies_in_its_domain_and_one_that_costs_much_is_near_the_truth(name):
     rng, domain = np.random.default_rng(0), BALL.of_radius(0.5)
