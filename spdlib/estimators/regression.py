@@ -224,10 +224,9 @@ def expected_curve_error(private: PrivateGeodesicRegression, n: int, noise: floa
     """
     n, draws = integer(n, "n", 1), integer(draws, "draws", 1)
     noise = number(noise, "noise", 0, 1e280, "numbers from 0 to 1e280")
-    ball, rng = checked_ball(private.domain, "domain"), generator(rng)
-    space = ball.space
-    query = private._query(np.zeros(n), np.broadcast_to(ball.center, (n, *space.shape)))
-    private._mechanism(query)
+    space, rng = checked_ball(private.domain, "domain").space, generator(rng)
+    query = private._query(np.zeros(n), np.broadcast_to(private.domain.center, (n, *space.shape)))
+    mechanism = private._mechanism(query)
     low, high = query.x_range
     t, at = (np.arange(n) + 0.5) / n - 0.5, np.linspace(-0.5, 0.5, GRID)
     errors = []
@@ -237,8 +236,7 @@ def expected_curve_error(private: PrivateGeodesicRegression, n: int, noise: floa
         truth = query.curve(np.concatenate([p, v]))
         Y = space.exp(predict(space, *truth, t), noise * rng.standard_normal((n, space.dim)))
         trial = private._query(low + (t + 0.5) * (high - low), Y)
-        u = private._mechanism(trial).answer(trial, rng)
+        u, true = mechanism.answer(trial, rng), predict(space, *truth, at)
         curves = (predict(space, *trial.curve(c), at) for c in (u, 0 * u))
-        errors.append([
-            np.mean(space.dist(predict(space, *truth, at), curve)**2) for curve in curves])
+        errors.append([np.mean(space.dist(true, curve)**2) for curve in curves])
     return CurveError(*np.sqrt(np.mean(errors, axis=0)).tolist())
