@@ -61,11 +61,10 @@ def audit(releases, neighbours, delta, confidence=0.95, score=None):
     thresholds = np.quantile(np.concatenate([a_first, b_first]), np.linspace(0, 1, THRESHOLDS))
     above = _lower_bound(a_first, b_first, thresholds, delta, confidence)
     below = _lower_bound(-b_first, -a_first, -thresholds, delta, confidence)
-    if above.max() >= below.max():
-        best = thresholds[above.argmax()]
-        return float(_lower_bound(a_second, b_second, best, delta, confidence))
-    best = thresholds[below.argmax()]
-    return float(_lower_bound(-b_second, -a_second, -best, delta, confidence))
+    if below.max() > above.max():
+        above, thresholds, a_second, b_second = below, -thresholds, -b_second, -a_second
+    best = thresholds[above.argmax()]
+    return float(_lower_bound(a_second, b_second, best, delta, confidence))
 
 
 def replay(release, studies, seed=0):
@@ -152,12 +151,9 @@ def adversaries(X, ball: Ball, on_invalid: str = "raise", index: int = 0) -> lis
     records = [center, *(space.exp(center, step) for step in steps), X[(index + 1) % len(X)]]
     if choice(on_invalid, "on_invalid", POLICIES) == "center":
         records += [np.full(space.shape, value) for value in (0.0, math.nan, math.inf)]
-    studies = []
-    for record in records:
-        study = X.copy()
-        study[index] = record
-        studies.append(study)
-    return studies
+    studies = np.repeat(X[None], len(records), axis=0)
+    studies[:, index] = records
+    return list(studies)
 
 
 def _lower_bound(p, q, t, delta, confidence):

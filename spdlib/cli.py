@@ -8,6 +8,9 @@ from .planning import plan, records_needed
 from .queries import frechet_sensitivity
 from .spaces import Ball
 
+HEADER = ("noise", "δ", "scale", "bare: mean", "95% within", "projected: centre", "worst",
+          "shrunk: centre", "worst")
+
 
 def main(argv=None):
     """Exit code: 0 where the plan is printed, 2 where a value is refused."""
@@ -56,12 +59,9 @@ def planned(a):
            f"errors     log-Euclidean distances to the mean of the clipped records: bare, and\n"
            f"           projected onto the ball, the mean at its centre or in the worst place, or\n"
            f"           shrunk towards the centre (shrink=True) and then projected\n")
-    header = [
-        "noise", "δ", "scale", "bare: mean", "95% within", "projected: centre", "worst",
-        "shrunk: centre", "worst"]
-    yield aligned([
-        header, *([row[0], *("–" if value is None else f"{value:.4g}" for value in row[1:])]
-                  for row in rows)])
+    shown = [[row[0], *("–" if value is None else f"{value:.4g}" for value in row[1:])]
+             for row in rows]
+    yield aligned([HEADER, *shown])
     best, pure = min(rows[:-1], key=lambda row: row.bare), rows[-1]
     yield (f"\nAt ({a.epsilon:g}, {a.delta:g}) bare {best.mechanism} noise errs least; laplace "
            f"errs {pure.bare / best.bare:.3g} times as much, and promises more: δ = 0. "

@@ -12,6 +12,7 @@ import gzip
 import math
 import pickle
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -24,26 +25,28 @@ IDX_FILES = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz",
 MEDMNIST = ("pathmnist", "octmnist", "bloodmnist", "breastmnist")
 IDX = ("mnist", "kmnist", "fashionmnist")
 ZENODO = "https://zenodo.org/records/10519652/files/"
+
+
+def _idx_set(url, *checksums):
+    """Where a set of `IDX_FILES` is published, and their checksums in this order."""
+    return url, dict(zip(IDX_FILES, checksums, strict=True))
+
+
 PUBLISHED = {  # where each set is published, and the MD5 checksum of each file there
     "pathmnist": (ZENODO, {"pathmnist.npz": "a8b06965200029087d5bd730944a56c1"}),
     "octmnist": (ZENODO, {"octmnist.npz": "c68d92d5b585d8d81f7112f81e2d0842"}),
     "bloodmnist": (ZENODO, {"bloodmnist.npz": "7053d0359d879ad8a5505303e11de1dc"}),
     "breastmnist": (ZENODO, {"breastmnist.npz": "750601b1f35ba3300ea97c75c52ff8f6"}),
-    "mnist": ("https://ossci-datasets.s3.amazonaws.com/mnist/", {
-        IDX_FILES[0]: "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-        IDX_FILES[1]: "d53e105ee54ea40749a09fcbcd1e9432",
-        IDX_FILES[2]: "9fb629c4189551a2d022fa330f9573f3",
-        IDX_FILES[3]: "ec29112dd5afa0611ce80d1b7f02629c"}),
-    "kmnist": ("http://codh.rois.ac.jp/kmnist/dataset/kmnist/", {
-        IDX_FILES[0]: "bdb82020997e1d708af4cf47b453dcf7",
-        IDX_FILES[1]: "e144d726b3acfaa3e44228e80efcd344",
-        IDX_FILES[2]: "5c965bf0a639b31b8f53240b1b52f4d7",
-        IDX_FILES[3]: "7320c461ea6c1c855c0b718fb2a4b134"}),
-    "fashionmnist": ("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/", {
-        IDX_FILES[0]: "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-        IDX_FILES[1]: "25c81989df183df01b3e8a0aad5dffbe",
-        IDX_FILES[2]: "bef4ecab320f06d8554ea6380940ec79",
-        IDX_FILES[3]: "bb300cfdad3c16e7a12a480ee83cd310"}),
+    "mnist": _idx_set("https://ossci-datasets.s3.amazonaws.com/mnist/",
+                      "f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
+                      "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"),
+    "kmnist": _idx_set("http://codh.rois.ac.jp/kmnist/dataset/kmnist/",
+                       "bdb82020997e1d708af4cf47b453dcf7", "e144d726b3acfaa3e44228e80efcd344",
+                       "5c965bf0a639b31b8f53240b1b52f4d7", "7320c461ea6c1c855c0b718fb2a4b134"),
+    "fashionmnist": _idx_set(
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        "8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe",
+        "bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310"),
     "cifar10": ("https://www.cs.toronto.edu/~kriz/",
                 {"cifar-10-python.tar.gz": "c58f30108f718f92721af3b95e74349a"}),
 }
@@ -77,16 +80,16 @@ def load_images(name, folder):
     `full28`, images that are not whole are left out. Published files go first.
     """
     choice(name, "name", PUBLISHED)
-    if name in MEDMNIST:
-        load, published = load_medmnist, f"{name}.npz"
+    if name == "cifar10":
+        load, published = load_cifar10, "cifar-10-batches-py"
     elif name in IDX:
-        load, published = load_idx, name
+        load, published = partial(load_idx, name), name
     else:
-        load, published = _load_cifar10_by_name, "cifar-10-batches-py"
+        load, published = partial(load_medmnist, name), f"{name}.npz"
     subsets = sorted(Path(folder).glob(f"{name}_*.npz"))
     if subsets and not Path(folder, published).exists():
         return _subset(name, subsets)
-    return _joined(load(name, folder, split) for split in ("train", "test"))
+    return _joined(load(folder, split) for split in ("train", "test"))
 
 
 def load_medmnist(name, folder, split="train"):
@@ -129,11 +132,6 @@ def load_cifar10(folder, split="train"):
     return _joined(_cifar10_batch(Path(folder) / "cifar-10-batches-py" / file) for file in files)
 
 
-def _load_cifar10_by_name(name, folder, split):
-    """`load_cifar10` with the arguments of the other readers."""
-    return load_cifar10(folder, split)
-
-
 def _joined(parts):
     """Images and labels of all parts, one after another."""
     images, labels = zip(*parts, strict=True)
@@ -148,10 +146,10 @@ def _subset(name, paths):
         arrays = np.load(stream, allow_pickle=False)
         whole = arrays["full28"] if "full28" in arrays else slice(None)
         images = arrays["images"][whole]
-        labels = arrays["labels"][whole] if "labels" in arrays else None
-    if labels is None:
-        return _checked(paths[0], images, np.zeros(len(images), int))[0], None
-    return _checked(paths[0], images, labels)
+        labelled = "labels" in arrays
+        labels = arrays["labels"][whole] if labelled else np.zeros(len(images), int)
+    images, labels = _checked(paths[0], images, labels)
+    return images, labels if labelled else None
 
 
 def _idx(raw, ndim):

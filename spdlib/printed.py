@@ -100,11 +100,6 @@ def laplace_mean_square(d, sigma):
     return d * (d + 1) * sigma**2
 
 
-def laplace_rate(sensitivity, epsilon):
-    """Rate 2Δ/ε of the Riemannian Laplace mechanism on any manifold (RL, Th. 1)."""
-    return 2 * sensitivity / epsilon
-
-
 def laplace_rate_homogeneous(sensitivity, epsilon):
     """Rate Δ/ε where the normalising constant does not depend on the footpoint (RL, Th. 1)."""
     return sensitivity / epsilon

@@ -115,8 +115,7 @@ def test_the_moments_of_the_distance(d):
     close(printed.laplace_mean_square(d, 0.3), gamma(d, scale=0.3).moment(2), rtol=1e-10)
 
 
-def test_the_rate_is_twice_as_large_where_the_constant_may_vary():
-    assert printed.laplace_rate(0.02, 0.5) == 0.08
+def test_where_the_constant_does_not_vary_the_rate_is_the_sensitivity_over_epsilon():
     assert printed.laplace_rate_homogeneous(0.02, 0.5) == 0.04
 
 

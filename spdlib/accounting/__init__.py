@@ -3,7 +3,6 @@
 from .account import BudgetAccountant as BudgetAccountant
 from .account import spending as spending
 from .composition import Composition as Composition
-from .composition import Cost as Cost
 from .composition import compose as compose
 from .document import Release as Release
 from .document import ReleasedBall as ReleasedBall

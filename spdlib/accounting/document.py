@@ -233,13 +233,13 @@ def document(private: Any, query: Any, mechanism: Any, *, group: str | int | Non
 
 def _of_first(content):
     """The fields of a document of version 1, as they are named now."""
-    content = dict(fields.named(content, "document", FIRST, FIRST))
-    ball = {name: content.pop(name) for name in ("radius", "center", "space")} | {"private": False}
-    content = {
-        name: value
-        for name, value in content.items()
-        if value is not None or name not in ("log_mean", "mu", "rho", "group")}
-    return content | {"estimator": "PrivateFrechetMean", "ball": ball}
+    now = fields.named(content, "document", FIRST, FIRST) | {"estimator": "PrivateFrechetMean"}
+    now["ball"] = {name: now.pop(name) for name in ("radius", "center", "space")}
+    now["ball"]["private"] = False
+    for name in "log_mean", "mu", "rho", "group":  # null where there is none
+        if now[name] is None:
+            del now[name]
+    return now
 
 
 def _agreeing(one):
@@ -254,12 +254,12 @@ def _agreeing(one):
     for name in have.keys() & {"step", "velocity"}:
         if have[name].ndim != 1:
             raise ValueError(f"{name} has shape {have[name].shape}; accepted is (dim,)")
-    for name, accepted, why in (("mean", center, "that of the centre"), ("point", center,
-                                                                         "that of the centre"),
-                                ("log_mean", np.shape(one.step), "that of step"),
-                                ("x_range", (2,), "two ends"), ("means", classes + center,
-                                                                "a point for each label"),
-                                ("counts", classes, "one for each label")):
+    shapes = {
+        "mean": (center, "that of the centre"), "point": (center, "that of the centre"),
+        "log_mean": (np.shape(one.step), "that of step"), "x_range": ((2,), "two ends"),
+        "means": (classes + center, "a point for each label"),
+        "counts": (classes, "one for each label")}
+    for name, (accepted, why) in shapes.items():
         if name in have and (shape := have[name].shape) != accepted:
             raise ValueError(f"{name} has shape {shape}; accepted is {accepted}, {why}")
     return one

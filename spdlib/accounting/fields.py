@@ -46,8 +46,6 @@ class Document:
     def __eq__(self, other):
         return isinstance(other, type(self)) and json.dumps(plain(self)) == json.dumps(plain(other))
 
-    __hash__ = None
-
 
 def plain(value: Any) -> Any:
     """A value as JSON knows it: of an array, nested lists; of a document, the fields that it has.
@@ -58,10 +56,8 @@ def plain(value: Any) -> Any:
         parts = {"real": value.real.tolist(), "imag": value.imag.tolist()}
         return parts if value.dtype.kind == "c" else value.tolist()
     if isinstance(value, Document):
-        value = {
-            field.name: each
-            for field in dataclasses.fields(value)
-            if (each := getattr(value, field.name)) is not None}
+        present = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        value = {name: each for name, each in present.items() if each is not None}
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items()}
     return list(value) if isinstance(value, tuple) else value
@@ -109,12 +105,10 @@ def named(content: Any, name: str, needed: Collection[str] = (),
 
 def read(kind: type, content: Any, name: str = "document") -> Any:
     """The document of this kind that a dict holds. ValueError where it holds none."""
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    needed = [name for name, field in fields.items() if field.default is dataclasses.MISSING]
-    return kind(
-        **{
-            name: fields[name].metadata["read"](each, name)
-            for name, each in named(content, name, needed, fields).items()})
+    known = {field.name: field for field in dataclasses.fields(kind)}
+    needed = [key for key, field in known.items() if field.default is dataclasses.MISSING]
+    named(content, name, needed, known)
+    return kind(**{key: known[key].metadata["read"](each, key) for key, each in content.items()})
 
 
 epsilon = functools.partial(number, low=1e-6, high=1e3, accepted="numbers from 1e-6 to 1e3")

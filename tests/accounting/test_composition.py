@@ -19,7 +19,8 @@ from scipy.integrate import cumulative_trapezoid
 from scipy.special import kve
 
 from spdlib import Ball, PrivateFrechetMean
-from spdlib.accounting import Composition, Cost, compose, composition
+from spdlib.accounting import Composition, compose, composition
+from spdlib.accounting.composition import Cost
 from spdlib.calibration import gaussian_delta, gaussian_epsilon, gdp_mu
 from spdlib.mechanisms import (GaussianNoise, L2Mechanism, Mechanism, Noise, RiemannianLaplace,
                                TangentGaussian)

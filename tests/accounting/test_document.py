@@ -17,7 +17,8 @@ from tables import BALLS, POLE, in_ball
 
 from spdlib import (Ball, PrivateClassMeans, PrivateFrechetMean, PrivateGeodesicRegression, Sphere,
                     TangentGaussian, random_spd)
-from spdlib.accounting import BudgetAccountant, Cost, Release, compose, document
+from spdlib.accounting import BudgetAccountant, Release, compose, document
+from spdlib.accounting.composition import Cost
 from spdlib.calibration import gaussian_epsilon
 from spdlib.mechanisms import (CurveKNormGradient, DiscreteGaussian, DiscreteLaplace, GaussianNoise,
                                KNormGradient, L2Mechanism, NoisyDescent, RiemannianLaplace,
