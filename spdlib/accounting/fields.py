@@ -126,9 +126,9 @@ def writable(text: Any) -> bool:
 
 
 def text(value: str, name: str) -> str:
-    """`value`, if it is a str that UTF-8 can write."""
-    if not writable(value):
-        raise ValueError(f"{name} is {value!r}; accepted is a str that UTF-8 can write")
+    """`value`, if it is a str that UTF-8 can write, and not empty."""
+    if not writable(value) or not value:
+        raise ValueError(f"{name} is {value!r}; accepted is a str that UTF-8 can write, not empty")
     return value
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from .._checks import choice
 from ..accounting import document, in_words
+from ..accounting.fields import text
 from ..mechanisms import MEANS, Choice, MeanName, Mechanism, chosen
 from ..queries import FrechetMean, RunningMean
 from ..queries.mean import checked_ball
@@ -247,6 +248,7 @@ class PrivateFrechetMean(Estimator):
     def _mechanism(self, query):
         """The mechanism for this query. ValueError for parameters that are none."""
         mechanism = chosen(self.mechanism, MEANS).of(query, self.epsilon, self.delta)
+        text(mechanism.name, "name")  # or no document could be read
         check_shrinks(self.shrink, query, mechanism)
         if mechanism.each and query.weights is not None:
             raise ValueError(f"weights are given with {mechanism.name!r}; accepted is None, since "

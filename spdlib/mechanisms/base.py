@@ -321,6 +321,14 @@ def checked_domain(domain, space, least=SHORTEST):
     return domain
 
 
+def concentric(domain, ball):
+    """`domain`, if it is about the centre of the records' ball: a document shows no other."""
+    if not np.array_equal(domain.center, ball.center):
+        raise ValueError(f"domain is {domain!r}; accepted is a ball about the centre of the "
+                         f"records' ball, {ball.center.tolist()!r}")
+    return domain
+
+
 def check_sensitivity(mechanism, moves, what="sensitivity"):
     """Refuse a query of which one record moves the answer by more than it was made for."""
     if moves > mechanism.sensitivity:

@@ -13,7 +13,8 @@ from ..samplers import ball_steps, laplace_steps, sample_by_boxes, sample_by_cha
 from ..spaces import Ball
 from ..spaces.components import lengths
 from ..spaces.functions import log_sinhc
-from .base import ENTRIES, LEAST, SAMPLE, Mechanism, check_sensitivity, checked_domain, largest_loss
+from .base import (ENTRIES, LEAST, SAMPLE, Mechanism, check_sensitivity, checked_domain, concentric,
+                   largest_loss)
 
 BY_BOXES = 4  # dimensions in which boxes are few enough
 PROPOSALS, CHAINS = 32, 16  # at least so many at once
@@ -407,11 +408,7 @@ def largest_volume(space, v, length, reach):
 
 def _about(domain, query):
     """`domain`, if it is a ball about the query's centre that holds the query's."""
-    checked_domain(domain, query.space, query.radius)
-    if not np.array_equal(domain.center, query.ball.center):
-        raise ValueError(f"domain is {domain!r}; accepted is a ball about the centre of the "
-                         f"records' ball, {query.ball.center.tolist()!r}")
-    return domain
+    return concentric(checked_domain(domain, query.space, query.radius), query.ball)
 
 
 def needed(clip, mechanism):

@@ -9,8 +9,8 @@ from ..calibration import l2_delta, laplace_scale
 from ..samplers import ball_steps, laplace_steps, laplace_threshold, radial_law, sample_laplace
 from ..spaces import Ball, Space
 from ..spaces.components import lengths
-from .base import (LEAST, SAMPLE, Noise, batch, check_sensitivity, checked_domain, gamma_law,
-                   largest_loss)
+from .base import (LEAST, SAMPLE, Noise, batch, check_sensitivity, checked_domain, concentric,
+                   gamma_law, largest_loss)
 
 
 class RiemannianLaplace(Noise):
@@ -80,8 +80,11 @@ class RiemannianLaplace(Noise):
         is named: there releases may stay outside the smaller one.
         """
         number(delta, "delta", 0, 0, '0 with "laplace", whose promise is pure')
-        if domain is None and getattr(query, "ball", None) and not query.ball.harmless:
-            domain = query.ball
+        ball = getattr(query, "ball", None)  # a plan's query has none
+        if domain is None and ball and not ball.harmless:
+            domain = ball
+        elif domain is not None and ball:
+            concentric(checked_domain(domain, query.space), ball)
         space = None if query.space.flat and domain is None else query.space
         return cls(query.sensitivity, epsilon, space, domain)
 

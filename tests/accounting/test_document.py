@@ -167,6 +167,17 @@ def test_a_mechanism_by_hand_is_paid_for_composed_and_written_down_like_any_othe
     assert together.epsilon(1e-6) == pytest.approx(two, rel=1e-6)
 
 
+@pytest.mark.parametrize("name", ["", None, 3, "\ud800"])
+def test_a_mechanism_whose_name_no_document_can_hold_is_refused_before_it_draws(name):
+    nameless, account = type("Nameless", (Doubled,), {"name": name}), BudgetAccountant(1.0, 1e-6)
+    private = PrivateFrechetMean(1.0, 1e-6, BALL, nameless)
+    for release_ in (lambda: private.fit(X, accountant=account),
+                     lambda: private.set_params(n=60).partial_fit(X)):
+        with pytest.raises(ValueError, match="^name is .*; accepted is a str that UTF-8 can write"):
+            release_()
+    assert account.total() == 0
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_every_mechanism_says_its_name_its_law_its_loss_and_whether_it_is_exact(name):
     mechanism = MADE[name][0]()
@@ -352,6 +363,8 @@ BAD = [
     ({"largest_share": 1.1}, "largest_share is 1.1"), ({"on_invalid": "skip"}, "on_invalid is"),
     ({"adjacency": "none"}, "adjacency is 'none'"), ({"group": 2**63}, "group is 9223"),
     ({"group": "\ud800"}, "group is"), ({"privacy": "\ud800"}, "privacy is .*UTF-8"),
+    ({"mechanism": ""}, "mechanism is ''; accepted is a str that UTF-8 can write, not empty"),
+    ({"noise": {"": 1.0}}, "noise is ''"), ({"versions": {"numpy": ""}}, r"versions\['numpy'\] is"),
 ]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sklearn.base
 from mechanism_table import CURVES, MEANS
-from tables import BALLS, POLE, SPD, in_ball
+from tables import POLE, SPD, in_ball
 
 import spdlib
 from spdlib import (Ball, CurveKNormGradient, FrechetMean, KNormGradient, NoisyDescent,
@@ -247,12 +247,23 @@ def test_an_option_that_a_mechanism_does_not_have_is_refused_by_name(kind):
     (KNormGradient.with_options(approximate="yes"), "approximate is 'yes'; accepted are True and"),
     (KNormGradient.with_options(domain=0.8), "domain is 0.8; accepted is a Ball of Sphere"),
     (RiemannianLaplace.with_options(domain=0.8), "domain is 0.8; accepted is a Ball of Sphere"),
-    (RiemannianLaplace.with_options(domain=BALLS["sphere 2"]), "query lies up to .* from the centre"
-     " of the domain; accepted is up to 0.4, its radius"),
+    (RiemannianLaplace.with_options(domain=POLAR.of_radius(0.4)), "query lies up to .* from the "
+     "centre of the domain; accepted is up to 0.4, its radius"),
 ])
 def test_an_option_that_is_none_is_refused_when_the_mechanism_is_made(mechanism, words):
     with pytest.raises(ValueError, match=f"^{words}"):
         PrivateFrechetMean(1.0, 0, POLAR, mechanism).fit(X, rng=0)
+
+
+@pytest.mark.parametrize("kind", [RiemannianLaplace, KNormGradient, TruncatedLoss])
+@pytest.mark.parametrize("ball, domain", [
+    (POLAR, Ball(1.5, [0, 0.6, 0.8], Sphere(2))), (Ball(1.0, SPD), Ball(3.0, 2 * SPD)),
+], ids=["a sphere", "a flat space"])
+def test_a_domain_about_another_centre_is_refused_since_documents_show_its_radius_alone(
+        kind, ball, domain):
+    private = PrivateFrechetMean(9.0, 0, ball, kind.with_options(domain=domain))
+    with pytest.raises(ValueError, match="^domain is .*; accepted is a ball about the centre of"):
+        private.fit(in_ball(ball, 9, RNG), rng=0)
 
 
 @pytest.mark.parametrize("kind, words", [
