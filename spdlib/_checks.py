@@ -15,6 +15,7 @@ import numpy as np
 
 TINY, HUGE = math.ulp(0.0), float(np.finfo(float).max)
 EPS = math.ulp(1.0)
+Seed = np.random.Generator | int | Sequence[int] | None  # what `generator` takes
 SHORTEST, LONGEST = 1e-100, 1e100  # lengths whose squares and quotients are floats
 
 

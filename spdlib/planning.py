@@ -20,7 +20,8 @@ smaller of r and max(0, rho - (d-2) sigma^2 / rho). The release is |g e^(i psi) 
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -233,7 +234,7 @@ def worst_error(mechanism: Noise, d: int, radius: float, shrink: bool = False) -
 
 
 def plan(k: int, n: int, radius: float, epsilon: float, delta: float,
-         mechanisms=NOISES) -> list[Row]:
+         mechanisms: Iterable[Any] = NOISES) -> list[Row]:
     """What each mechanism would do for the mean of n records of size k in a ball: a list of `Row`.
 
     A mechanism is there only at an ε for which its theorem is stated, the classical Gaussian for
@@ -284,7 +285,7 @@ def plan(k: int, n: int, radius: float, epsilon: float, delta: float,
 
 
 def records_needed(k: int, radius: float, epsilon: float, delta: float, wanted: float,
-                   mechanism="gaussian") -> int:
+                   mechanism: str | type[Noise] | Choice = "gaussian") -> int:
     """The smallest n at which the mean distance of the bare release is at most `wanted`.
 
     Parameters

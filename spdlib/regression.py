@@ -9,8 +9,10 @@ import math
 from types import SimpleNamespace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._checks import EPS, at, finite, first, positive
+from .spaces import Space
 from .spaces.components import lengths
 from .spaces.functions import cosine, sinc
 
@@ -88,7 +90,7 @@ class GeodesicRegression:
         For what is no record, for x that are all equal, and where a fit has not converged.
     """
 
-    def __init__(self, x, Y, space, tolerance=1e-9):
+    def __init__(self, x: ArrayLike, Y: ArrayLike, space: Space, tolerance: float = 1e-9):
         self.space, tolerance = space, positive(tolerance, "tolerance")
         x, Y = _records(space, x, Y)
         batch, n = x.shape[:-1], x.shape[-1]
@@ -108,7 +110,7 @@ class GeodesicRegression:
         with np.errstate(over="ignore"):
             self.energy = finite(_square(self.residuals) / 2, "energy")
 
-    def predict(self, x):
+    def predict(self, x: ArrayLike) -> np.ndarray:
         """The points of the curve at `x`, shape `(..., m)`; they are `(..., m, *space.shape)`."""
         x = finite(x, "x") - self._middle[..., None]
         return predict(self.space, *self._anchor, x)

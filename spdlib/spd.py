@@ -15,9 +15,11 @@ import itertools
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg.lapack import dgejsv
 
-from ._checks import EPS, HUGE, array, at, finite, first, generator, integer, number, real, rounding
+from ._checks import (EPS, HUGE, Seed, array, at, finite, first, generator, integer, number, real,
+                      rounding)
 from ._parallel import CORES, blockwise, one_blas_thread
 
 SYMMETRY = 1e-10
@@ -30,7 +32,7 @@ FAINT = 1e-100  # an eigenvalue whose square may underflow
 DIVIDES = 26  # the size from which LAPACK divides and conquers, on threads of BLAS
 
 
-def logm(X):
+def logm(X: ArrayLike) -> np.ndarray:
     """Matrix logarithm.
 
     Parameters
@@ -57,7 +59,7 @@ def logm(X):
     return _logm(X, "X")
 
 
-def expm(S):
+def expm(S: ArrayLike) -> np.ndarray:
     """Matrix exponential, the inverse of `logm`.
 
     Parameters
@@ -83,7 +85,7 @@ def expm(S):
     return E
 
 
-def powm(X, a):
+def powm(X: ArrayLike, a: float) -> np.ndarray:
     """Real power of SPD matrices.
 
     Parameters
@@ -112,7 +114,7 @@ def powm(X, a):
     return P
 
 
-def vecd(S):
+def vecd(S: ArrayLike) -> np.ndarray:
     """Coordinates of symmetric matrices (eq. 8).
 
     The diagonal comes first, then √2 times the strict upper triangle by rows. The √2 makes it an
@@ -165,7 +167,7 @@ def upper(S):
     return y
 
 
-def invvecd(y):
+def invvecd(y: ArrayLike) -> np.ndarray:
     """Symmetric matrices with given coordinates, the inverse of `vecd`.
 
     Parameters
@@ -478,7 +480,7 @@ def odot(a, X):
     return expm(finite(a, "a")[..., None, None] * logm(X))
 
 
-def distance_logeuclid(X, Y):
+def distance_logeuclid(X: ArrayLike, Y: ArrayLike) -> np.ndarray:
     """Log-Euclidean distance `‖Logm X − Logm Y‖_F` (eq. 6).
 
     Parameters
@@ -498,7 +500,7 @@ def distance_logeuclid(X, Y):
     return np.linalg.norm(logm(X) - _logm(Y, "Y"), axis=(-2, -1))
 
 
-def mean_logeuclid(X):
+def mean_logeuclid(X: ArrayLike) -> np.ndarray:
     """Log-Euclidean Fréchet mean `Expm(mean(Logm X_i))` (Sec. 3).
 
     Parameters
@@ -523,7 +525,7 @@ def mean_logeuclid(X):
     return expm(_sum(L) / L.shape[-3])
 
 
-def random_spd(n, k, r, rng):
+def random_spd(n: int, k: int, r: float, rng: Seed) -> np.ndarray:
     """Random SPD matrices as in Sec. 6.1.
 
     Their eigenvalues are uniform in `[exp(-r), exp(r)]`, their eigenvectors those of a Haar

@@ -1,6 +1,7 @@
 """The order of the rooms of spdlib and of the modules in them, and how long these may be."""
 
 import ast
+import inspect
 import io
 import pathlib
 import subprocess
@@ -10,6 +11,8 @@ import tokenize
 import pytest
 
 import spdlib
+from spdlib.mechanisms import Mechanism
+from spdlib.spaces import Curved, Flat, Space
 
 # A room is a module, or a folder of modules: each imports only from those before it.
 ROOMS = {
@@ -46,6 +49,9 @@ MODULES = {name: path.read_text(encoding="utf-8") for name, path in PATHS.items(
 BOOK = {"sympy", "flint", "IPython", "papermill", "sklearn", "skimage", "matplotlib"}
 BOOK |= {"dask", "distributed", "dp_accounting", "opendp"}  # those of extras of their own
 MOST_LINES = 400
+# Their methods are one interface, with the same arguments in all of them, mostly arrays: `Space`,
+# `Mechanism` and `Noise` say what they return, and a heir's maps are as short as the formulas.
+INTERFACES = Curved, Flat, Mechanism
 
 
 def imports(source):
@@ -147,6 +153,66 @@ def lines_of_code(source):
         if documented and ast.get_docstring(node) is not None:
             code -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
     return len(code)
+
+
+def public_functions(named):
+    """What users of these names call, by name; of heirs of `INTERFACES` no more than `__init__`."""
+    for name, each in named.items():
+        if inspect.isfunction(each):
+            yield name, each
+        elif inspect.isclass(each):
+            for part in dir(each):
+                member = inspect.getattr_static(each, part)
+                member = getattr(member, "fget", None) or getattr(member, "__func__", member)
+                called = part == "__init__" or not (
+                    part.startswith("_") or issubclass(each, INTERFACES))
+                if called and inspect.isfunction(member):
+                    yield f"{name}.{part}", member
+
+
+def bare(named):
+    """Arguments and returns without an annotation, of what users of these names call."""
+    for name, function in public_functions(named):
+        known = {*inspect.get_annotations(function)}
+        asked = {*inspect.signature(function).parameters} - {"self", "cls"}
+        asked |= set() if name.endswith(".__init__") else {"return"}
+        yield from (f"{name}: {missing}" for missing in sorted(asked - known))
+
+
+def test_what_users_call_says_the_types_of_its_arguments_and_of_what_it_returns():
+    assert not [*bare({name: each for name, each in vars(spdlib).items() if name[0] != "_"})]
+
+
+def test_the_interface_of_spaces_and_that_of_mechanisms_say_what_they_return():
+    for each, silent in (Space, set()), (Mechanism, {"source"}):
+        functions = {name: getattr(each, name) for name in vars(each) if name[0] != "_"}
+        found = {name for name, function in functions.items() if inspect.isroutine(function)
+                 and "return" not in inspect.get_annotations(function)}
+        assert found == silent
+
+
+class Silent:
+    """One of which a little is said."""
+
+    def __init__(self, x: float, y):
+        self.x = x
+
+    @classmethod
+    def made(cls, X: int):
+        return cls(X, X)
+
+    @property
+    def size(self):
+        return self.x
+
+    def _own(self, x):
+        return x
+
+
+def test_an_argument_or_a_return_of_which_nothing_is_said_is_seen():
+    assert [*bare({"Silent": Silent, "place": place, "a module": ast})] == [
+        "Silent.__init__: y", "Silent.made: return", "Silent.size: return",
+        "place: module", "place: name", "place: return"]
 
 
 def test_every_module_has_its_place_in_the_order_and_every_place_its_module():

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+from typing import Any
 
 from .._checks import choice, flag
 from ..accounting import spending

@@ -1,6 +1,6 @@
 """The means of several classes, released together at one promise."""
 
-import numpy as np
+from typing import Any
 
 from ..accounting import in_words
 from ..mechanisms import MEANS, Choice, Mechanism, chosen
@@ -85,14 +85,16 @@ class PrivateClassMeans(Estimator):
 
     def __init__(self, epsilon: float, delta: float, ball: Ball | None = None, classes=None,
                  mechanism: str | type[Mechanism] | Choice = "gaussian", on_invalid: str = "raise",
-                 *, labels: str = "private", shrink: bool = False, **moved):
+                 *, labels: str = "private", shrink: bool = False, **moved: Any):
         self._refuse(moved)
         self.epsilon, self.delta, self.ball, self.classes = epsilon, delta, ball, classes
         self.mechanism, self.on_invalid = mechanism, on_invalid
         self.labels, self.shrink = labels, shrink
 
     @np.errstate(all="ignore")
-    def fit(self, X, y, *, rng=None, accountant=None, group=None):
+    def fit(self, X: ArrayLike, y: ArrayLike, *, rng: Seed = None,
+            accountant: BudgetAccountant | None = None,
+            group: str | int | None = None) -> "PrivateClassMeans":
         """Release the means of the classes.
 
         Parameters

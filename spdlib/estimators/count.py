@@ -3,9 +3,10 @@
 import random
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .._checks import generator
-from ..accounting import spending
+from .._checks import Seed, generator
+from ..accounting import BudgetAccountant, spending
 from ..mechanisms import DiscreteLaplace
 from ..queries import FrechetMean
 from ..spaces import Ball
@@ -13,8 +14,9 @@ from ..spaces.ball import outside_ball
 
 
 @np.errstate(all="ignore")  # a warning, where a square is no float, would speak of the data
-def private_clipped_count(X, ball: Ball, epsilon: float, *, on_invalid: str = "raise", rng=None,
-                          accountant=None, group=None) -> int:
+def private_clipped_count(X: ArrayLike, ball: Ball, epsilon: float, *, on_invalid: str = "raise",
+                          rng: Seed = None, accountant: BudgetAccountant | None = None,
+                          group: str | int | None = None) -> int:
     """How many records are outside the public ball, with noise: a release of its own that costs ε.
 
     How many records a mean clips is a fact about the data and stays inside; this count, ε-DP where

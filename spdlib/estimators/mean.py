@@ -1,6 +1,7 @@
 """The private release of a Fréchet mean."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._checks import choice
 from ..accounting import document, in_words
@@ -110,7 +111,7 @@ class PrivateFrechetMean(Estimator):
     def __init__(self, epsilon: float, delta: float, ball: Ball | None = None,
                  mechanism: MeanName | type[Mechanism] | Choice = "gaussian",
                  on_invalid: str = "raise", *, statistic: str = "frechet", shrink: bool = False,
-                 n: int | None = None, **moved):
+                 n: int | None = None, **moved: Any):
         self._refuse(moved)
         self.epsilon, self.delta, self.ball, self.mechanism = epsilon, delta, ball, mechanism
         self.on_invalid, self.statistic, self.shrink, self.n = on_invalid, statistic, shrink, n
@@ -124,7 +125,9 @@ class PrivateFrechetMean(Estimator):
         return vars(self).copy()
 
     @np.errstate(all="ignore")
-    def fit(self, X, y=None, *, sample_weight=None, rng=None, accountant=None, group=None):
+    def fit(self, X: ArrayLike, y: None = None, *, sample_weight: ArrayLike | None = None,
+            rng: Seed = None, accountant: BudgetAccountant | None = None,
+            group: str | int | None = None) -> "PrivateFrechetMean":
         """Release the mean of the records.
 
         Parameters
@@ -166,7 +169,7 @@ class PrivateFrechetMean(Estimator):
         draw = paid(mechanism, query, query.space.dim, rng, accountant, group)
         return self._release(query, mechanism, draw, rng is not None, group)
 
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X: ArrayLike, y: None = None) -> "PrivateFrechetMean":
         """Take in a batch of the `n` records of which the constructor was told; returns itself.
 
         Any order and any partition of them give the same sum, to the last bit (claim SP-22); memory
@@ -195,7 +198,8 @@ class PrivateFrechetMean(Estimator):
         return self
 
     @np.errstate(all="ignore")
-    def release(self, rng=None, *, accountant=None, group=None):
+    def release(self, rng: Seed = None, *, accountant: BudgetAccountant | None = None,
+                group: str | int | None = None) -> "PrivateFrechetMean":
         """Release the mean of the records that came in batches, and forget their sum; itself.
 
         Fewer records than n count as the centre. What ends before anything is drawn, however it

@@ -1,8 +1,9 @@
 """Private geodesic regression: the estimator that releases a curve, and what to expect of it."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._checks import finite, generator, integer, number
 from ..accounting import in_words
@@ -101,15 +102,17 @@ class PrivateGeodesicRegression(Estimator):
         "approximate": "mechanism=CurveKNormGradient.with_options(clip=..., approximate=True)"}
 
     def __init__(self, epsilon: float, delta: float, domain: Ball | None = None,
-                 speed: float | None = None, x_range=(0, 1),
+                 speed: float | None = None, x_range: ArrayLike = (0, 1),
                  mechanism: CurveName | type[Mechanism] | Choice | None = None,
-                 on_invalid: str = "raise", **moved):
+                 on_invalid: str = "raise", **moved: Any):
         self._refuse(moved)
         self.epsilon, self.delta, self.domain, self.speed = epsilon, delta, domain, speed
         self.x_range, self.mechanism, self.on_invalid = x_range, mechanism, on_invalid
 
     @np.errstate(all="ignore")
-    def fit(self, x, Y, *, rng=None, accountant=None, group=None):
+    def fit(self, x: ArrayLike, Y: ArrayLike, *, rng: Seed = None,
+            accountant: BudgetAccountant | None = None,
+            group: str | int | None = None) -> "PrivateGeodesicRegression":
         """Release the curve through the records.
 
         Parameters
@@ -150,7 +153,7 @@ class PrivateGeodesicRegression(Estimator):
         self.privacy_ = in_words(promise, mechanism, query, rng is not None)
         return self
 
-    def predict(self, x):
+    def predict(self, x: ArrayLike) -> np.ndarray:
         """Points of the released curve at `x`, of any shape `(...)`: shape `(..., *space.shape)`.
 
         Outside of the range the curve goes on as a geodesic. ValueError where float64 does not hold
@@ -185,7 +188,7 @@ class CurveError(NamedTuple):
 
 @np.errstate(all="ignore")
 def expected_curve_error(private: PrivateGeodesicRegression, n: int, noise: float = 0.0,
-                         draws: int = 20, rng=0) -> CurveError:
+                         draws: int = 20, rng: Seed = 0) -> CurveError:
     """How far the curve that this estimator releases will be from the truth: a `CurveError`.
 
     Found by trial, on data that are made up. The true curves are drawn from the public domain,

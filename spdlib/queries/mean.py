@@ -5,8 +5,10 @@ import functools
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._checks import EPS, choice, finite, integer, is_lazy, number
+from ..spaces import Space
 from ..spaces.ball import POLICIES, Ball, ball_radius, clip_to_ball
 from ..spaces.means import largest_radius, unit
 from .sums import ClippedSum, read_records
@@ -16,8 +18,8 @@ WIDEST = 20.0  # logarithm of what curvature may make of a rounding error
 TRIED = 0.99  # share of r* from which on a descent to the mean may take too many steps
 
 
-def frechet_sensitivity(n: int, radius: float, space=None, tolerance: float = 0,
-                        weights=None) -> float:
+def frechet_sensitivity(n: int, radius: float, space: Space | None = None, tolerance: float = 0,
+                        weights: ArrayLike | None = None) -> float:
     """Sensitivity of the mean of `n` records in a ball, of which one is replaced; rounded up.
 
     On a flat space, and where the curvature is ≤ 0, it is `2 radius / n` (Theorem 3 of the first
@@ -85,7 +87,7 @@ class Mean:
         self.tolerance = _tolerance(space, self.radius)
 
     @property
-    def sensitivity(self):
+    def sensitivity(self) -> float:
         largest = TRIED * largest_radius(self.space)
         if not self.radius < largest:  # whether a descent ends would tell of the data
             raise ValueError(f"radius is {self.radius!r}; accepted are numbers below {largest:.6g} "
@@ -103,7 +105,7 @@ class Mean:
         return sensitivity * angle / math.sin(angle) * (1 + 1e-12)
 
     @property
-    def divisor(self):
+    def divisor(self) -> float:
         return self.n if self.weights is None else math.fsum(self.weights)
 
 
@@ -128,7 +130,8 @@ class FrechetMean(Mean):
         For a ball or a shape that is none; no record is looked at for it.
     """
 
-    def __init__(self, X, ball: Ball, on_invalid: str = "raise", weights=None):
+    def __init__(self, X: ArrayLike, ball: Ball, on_invalid: str = "raise",
+                 weights: ArrayLike | None = None):
         self.ball, space = checked_ball(ball), ball.space
         self.on_invalid = choice(on_invalid, "on_invalid", POLICIES)
         self._X = read_records(X, space, on_invalid)
@@ -150,7 +153,7 @@ class FrechetMean(Mean):
         """
         return clip_to_ball(self.bare_steps(), self.radius)
 
-    def bare_steps(self):
+    def bare_steps(self) -> np.ndarray:
         """The same, before any record is clipped, shape `(n, dim)`. They are not private."""
         if not isinstance(self._X, np.ndarray):
             raise ValueError("the records are a dask array or came in batches; accepted where each "
@@ -165,7 +168,7 @@ class FrechetMean(Mean):
         """The clipped records, shape `(n, *space.shape)`. They are not private."""
         return self.space.exp(self.ball.center, self.steps)
 
-    def total(self, grid=None):
+    def total(self, grid: float | None = None) -> np.ndarray:
         """Sum of the steps to the clipped records, on a flat space, shape `(dim,)`, exact.
 
         Each is times its weight, and cut to multiples of the grid, by default the finest. It is not

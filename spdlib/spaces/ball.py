@@ -173,7 +173,8 @@ class Ball:
                              "all of whose points float64 holds")
 
     @np.errstate(all="ignore")
-    def seen(self, X, on_invalid="raise", name="X"):
+    def seen(self, X: np.ndarray, on_invalid: str = "raise",
+             name: str = "X") -> tuple[np.ndarray, np.ndarray]:
         """Steps from the centre to the records `X`, shape `(n, dim)`, and which are points, `(n,)`.
 
         All records of all estimators come this way. They are read once, as float64 into memory in C

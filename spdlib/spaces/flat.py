@@ -1,6 +1,7 @@
 """Flat spaces: SPD matrices in the log-Euclidean metric, symmetric matrices, charts."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..spd import (LARGEST, LOG_MAX, LOG_MIN, expm, invvecd, logm, symmetric, upper, where_logm,
                    where_symmetric, widest_spread)
@@ -90,7 +91,7 @@ class TangentSpace(Flat):
     center : array of shape space.shape
     """
 
-    def __init__(self, space: Space, center):
+    def __init__(self, space: Space, center: ArrayLike):
         if space.flat or np.shape(center) != space.shape:
             raise ValueError(f"space is {space!r}, and center has shape {np.shape(center)}; "
                              "accepted are a curved space and one point of it")

@@ -1,8 +1,10 @@
 """Fréchet means that are not private; on curved spaces by gradient descent, many at once."""
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._checks import of_numbers, positive
 from .components import lengths
@@ -10,7 +12,7 @@ from .components import lengths
 STEPS = 1000  # at most
 
 
-def frechet_mean(X, space, tolerance: float | None = None) -> np.ndarray:
+def frechet_mean(X: ArrayLike, space: Any, tolerance: float | None = None) -> np.ndarray:
     """Fréchet means of sets of points, not private; thousands of small sets at once.
 
     Parameters
