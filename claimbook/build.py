@@ -96,7 +96,8 @@ def check(book: Book) -> None:
     subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], capture_output=True)
     nbval = [
         sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "--color=no", "-p",
-        "no:xdist", "-p", "no:randomly", "-p", "no:cacheprovider"]
+        "no:xdist", "-p", "no:randomly", "-p", "no:cacheprovider"
+    ]
     largest_first = sorted(todo, key=lambda path: -path.stat().st_size)
     failed = False
     for path, done in in_parallel(book, lambda path: [*nbval, str(path)], largest_first):
@@ -149,8 +150,15 @@ def record(book: Book, path) -> None:
             if output.output_type == "error":
                 sys.exit("\n".join([*output.traceback, f"{output.ename}: {output.evalue}"]))
     notebook.metadata = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},}
+        "kernelspec": {
+            "display_name": "Python 3",
+            "language": "python",
+            "name": "python3"
+        },
+        "language_info": {
+            "name": "python"
+        },
+    }
     nbformat.write(notebook, path)
 
 
@@ -169,7 +177,8 @@ def site(book: Book) -> None:
             sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build",
             "--all", "-n", "-W", "--keep-going", "--path-output",
             str(book.root),
-            str(staged(book))]
+            str(staged(book))
+        ]
         done = subprocess.run(command, cwd=book.root, env=environment(book.folder),
                               capture_output=True, text=True)
         if done.returncode:
@@ -192,6 +201,7 @@ def site_files(book) -> list[pathlib.Path]:
     files = [
         path for folder in folders for path in sorted(folder.rglob("*"))
         if path.is_file() and all(map(counts,
-                                      path.relative_to(folder).parts))]
+                                      path.relative_to(folder).parts))
+    ]
     more = [book.root / name for name in ("_config.yml", "_toc.yml")] + [package]
     return [*dict.fromkeys(files + [path for path in more if path and path.exists()])]

@@ -103,8 +103,10 @@ class claim:
         or a point is found at which it is certainly not.
         """
         words = {
-            True: "positive on the whole box", False: "not positive somewhere",
-            None: f"undecided after {most_boxes} boxes",}
+            True: "positive on the whole box",
+            False: "not positive somewhere",
+            None: f"undecided after {most_boxes} boxes",
+        }
         results, boxes = {}, {}
         for name, margin in self._candidates(**candidates).items():
             survives, boxes[name] = bisect(margin, box, most_boxes)
@@ -195,10 +197,12 @@ class claim:
         hits = int(draws.sum())
         low, high = binomtest(hits, n).proportion_ci(1 - ALPHA, "exact")
         results = {
-            name: (bool(low <= span[1]
-                        and span[0] <= high), f"share {hits / n:.3g} against {_span(span)}",
-                   )
-            for name, span in spans.items()}
+            name: (
+                bool(low <= span[1] and span[0] <= high),
+                f"share {hits / n:.3g} against {_span(span)}",
+            )
+            for name, span in spans.items()
+        }
         unnoticed = f"a probability off by less than {_resolved(n):g}"
         if any(results[name][0] and low < high for name, (low, high) in spans.items()):
             unnoticed += ", or anything inside the interval"
@@ -259,7 +263,11 @@ class claim:
         The words of the truths are laid down for the check that follows.
         """
         truths = {
-            "printed": printed, "stated": stated, "corrected": corrected, "measured": measured,}
+            "printed": printed,
+            "stated": stated,
+            "corrected": corrected,
+            "measured": measured,
+        }
         given = [role for role, candidate in truths.items() if candidate is not None]
         if ("printed" in given) == ("stated" in given):
             raise ValueError(f"{self.id}: given are {given}; accepted is one of printed and stated")
@@ -311,14 +319,21 @@ class claim:
         if alone not in VERDICT or results[alone][0] is None:
             words = {True: "survives", False: "rejected", None: "undecided"}
             lines = [
-                f"{name}: {words[survives]}, {how}" for name, (survives, how) in results.items()]
+                f"{name}: {words[survives]}, {how}" for name, (survives, how) in results.items()
+            ]
             raise Inconclusive(f"{self.id}: {evidence} leaves {len(standing)} candidates standing "
                                f"({'; '.join(lines)})")
         rejected = {name: how for name, (_, how) in results.items() if name != alone}
         self.checks.append(
-            Check(evidence=evidence, summary=summary, unnoticed=unnoticed, survivor=alone,
-                  how=results[alone][1], says=self._says, rejected=rejected,
-                  ))
+            Check(
+                evidence=evidence,
+                summary=summary,
+                unnoticed=unnoticed,
+                survivor=alone,
+                how=results[alone][1],
+                says=self._says,
+                rejected=rejected,
+            ))
 
     def _generator(self, check):
         return np.random.default_rng([self.seed, *self.id.encode(), check])

@@ -43,7 +43,8 @@ def excerpt(chapter, claim: str):
     tests = {
         place
         for place, (_, part) in enumerate(parts)
-        if claim in [match["id"] for match in CLAIM.finditer(ast.unparse(part))]}
+        if claim in [match["id"] for match in CLAIM.finditer(ast.unparse(part))]
+    }
     if not tests:
         raise ValueError(f"claim is {claim!r}; accepted are the claims that the chapter tests")
     kept = [parts[place] for place in needed([part for _, part in parts[:max(tests) + 1]], tests)]
@@ -142,7 +143,8 @@ def names(statement):
                    for each in scope.get_children()]
     binds = {
         symbol.get_name()
-        for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+        for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()
+    }
     binds |= targets(statement)
     return at_once | (binds if isinstance(statement, ast.AugAssign) else set()), binds, later
 

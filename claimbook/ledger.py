@@ -26,11 +26,13 @@ HARMS = "none", "slip", "use", "privacy"  # what hangs on a claim, whatever its 
 DIRECTIVE = re.compile(  # the box of a claim, up to what takes the place of what is printed
     r"^(?P<fence>:{3,}|`{3,})\{claim\} +(?P<label>\S+) +(?P<title>[^\n]+)\n(?::\w+:[^\n]*\n)*"
     r"(?P<body>.*?)(?=^(?P<rest>(?:(?::{3,}|`{3,})\{(?:corrected|measured)\}.*?)?)"
-    r"^(?P=fence)\s*$)", re.M | re.S,
+    r"^(?P=fence)\s*$)",
+    re.M | re.S,
 )
 INSTEAD = re.compile(
     r"^(?P<fence>:{3,}|`{3,})\{(?P<role>corrected|measured)\} *(?P<title>[^\n]*)\n"
-    r"(?P<body>.*?)^(?P=fence)\s*$", re.M | re.S,
+    r"(?P<body>.*?)^(?P=fence)\s*$",
+    re.M | re.S,
 )
 
 
@@ -191,17 +193,29 @@ def _row(id, entry, papers, found, texts):
     if checks:
         _put_to_the_test(id, is_own(paper), checks)
     return Row(
-        id=id, paper=paper["title"], where=entry["where"], title=title, statement=statement,
-        verdict=max((r["verdict"] for r in records), key=VERDICTS.index,
-                    default=UNTESTED), harm=entry.get("harm", ""), correction=correction,
-        measured=measured, finding=measured_title or corrected_title,
-        domain=entry.get("domain", ""), criterion=entry.get("criterion",
-                                                            ""), reading=entry.get("reading", ""),
-        evidence=[{"kind": check["evidence"], "summary": check["summary"]} for check in checks
-                  ], rivals=sorted({name
-                                    for check in checks
-                                    for name in check["rejected"]} - set(VERDICT)),
-        uses=entry.get("uses", []), chapter=chapter, anchor=id,
+        id=id,
+        paper=paper["title"],
+        where=entry["where"],
+        title=title,
+        statement=statement,
+        verdict=max((r["verdict"] for r in records), key=VERDICTS.index, default=UNTESTED),
+        harm=entry.get("harm", ""),
+        correction=correction,
+        measured=measured,
+        finding=measured_title or corrected_title,
+        domain=entry.get("domain", ""),
+        criterion=entry.get("criterion", ""),
+        reading=entry.get("reading", ""),
+        evidence=[{
+            "kind": check["evidence"],
+            "summary": check["summary"]
+        } for check in checks],
+        rivals=sorted({name
+                       for check in checks
+                       for name in check["rejected"]} - set(VERDICT)),
+        uses=entry.get("uses", []),
+        chapter=chapter,
+        anchor=id,
     )
 
 
@@ -246,10 +260,12 @@ def summary(rows) -> str:
     sentences = [
         f"Of the {len(printed)} claims that the papers print, {holds} hold as printed, "
         f"{corrected} had to be corrected, {fails} fail, and {untested} could not be "
-        "tested."]
+        "tested."
+    ]
     words = {
         "two readings": "Counted apart, since the text can be read in two ways",
-        "not in words": "Counted apart, as claimed of the papers and not in their words"}
+        "not in words": "Counted apart, as claimed of the papers and not in their words"
+    }
     sentences += [f"{words[kind]}: {tally(apart)}." for kind, apart in kinds.items() if apart]
     return " ".join(sentences)
 
@@ -275,4 +291,5 @@ def rests_on(rows) -> dict[str, list[str]]:
 
     return {
         id: sorted(used for used in below(id, []) if by_id[used]["verdict"] != "holds")
-        for id in by_id}
+        for id in by_id
+    }

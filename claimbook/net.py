@@ -129,7 +129,8 @@ def parts(root, module):
     strip(tree, [])
     texts = {
         name: (first, last, ast.unparse(node))
-        for name, (first, last, node) in functions.items()}
+        for name, (first, last, node) in functions.items()
+    }
     return tree.body, texts
 
 
@@ -137,10 +138,8 @@ def parts(root, module):
 def words(text):
     """The names that a text of code uses: a set."""
     nodes = list(ast.walk(ast.parse(text)))
-    return ({node.id
-             for node in nodes if isinstance(node, ast.Name)}
-            | {node.attr
-               for node in nodes if isinstance(node, ast.Attribute)})
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
 def bound(statement):
@@ -153,7 +152,8 @@ def bound(statement):
         return {
             node.id
             for node in ast.walk(statement)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
     return set()
 
 
@@ -175,7 +175,8 @@ def needed(statement, names):
         statement.body = [
             part for part in statement.body
             if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Name))
-            or part.value.id in names or part.value.id.startswith("__")]
+            or part.value.id in names or part.value.id.startswith("__")
+        ]
     return ast.unparse(statement)
 
 
@@ -215,7 +216,8 @@ def called(book: Book, chapter, footprint: dict) -> list[str] | None:
         claimbook.ENGINE, cells,
         *(f"{module} {sources.text_of(book.root, module)}" for module in sorted(others)),
         *(f"{short(book, module)} {text}" for module in texts
-          for text in texts[module] + outside[module])]
+          for text in texts[module] + outside[module])
+    ]
 
 
 def named_outside(root, cells, texts):
@@ -239,8 +241,10 @@ def named_outside(root, cells, texts):
         outside = {
             module: [
                 text for statement in parts(root, module)[0]
-                if (text := needed(statement, named[module]))]
-            for module in texts}
+                if (text := needed(statement, named[module]))
+            ]
+            for module in texts
+        }
     return outside
 
 
@@ -258,8 +262,11 @@ def trace(book: Book, chapter) -> dict[str, list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         notes = pathlib.Path(folder, "notes")
         env = {
-            "PYTHONPATH": str(TRACER), "PYTHONDONTWRITEBYTECODE": "1",
-            "CLAIMBOOK_FOOTPRINT": str(notes), "CLAIMBOOK_PACKAGE": str(home)}
+            "PYTHONPATH": str(TRACER),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "CLAIMBOOK_FOOTPRINT": str(notes),
+            "CLAIMBOOK_PACKAGE": str(home)
+        }
         executed = execute(chapter, book=book.folder, env=env)
         if errors := outcome(executed):
             raise ClaimError(f"{chapter.stem} does not run without a fault: {errors}")
@@ -346,7 +353,8 @@ def reached(book: Book, fault: dict) -> list[pathlib.Path]:
 
     return [
         chapter for chapter in claiming(book)
-        if dotted(book, module) in content(book, chapter)[1] and executes(chapter)]
+        if dotted(book, module) in content(book, chapter)[1] and executes(chapter)
+    ]
 
 
 def topic(chapter) -> str:
@@ -392,10 +400,12 @@ def take_footprints(book, pool):
     """Trace the chapters that have changed since they were traced last."""
     footprints = {
         topic(chapter): read_record(book, "footprints").get(topic(chapter))
-        for chapter in claiming(book)}
+        for chapter in claiming(book)
+    }
     jobs = {
         pool.submit(trace, book, chapter): chapter
-        for chapter in claiming(book) if not traced(book, chapter)}
+        for chapter in claiming(book) if not traced(book, chapter)
+    }
     for job in as_completed(jobs):
         chapter, functions = jobs[job], job.result()
         entry = {"key": digest(*called(book, chapter, functions)), "functions": functions}
@@ -419,13 +429,17 @@ def main(book: Book, names=()) -> None:
     try:
         take_footprints(book, pool)
         recorded = read_record(book)
-        runs = {(name, stem): run
-                for name in recorded
-                for stem, run in recorded[name]["runs"].items()}
+        runs = {
+            (name, stem): run
+            for name in recorded
+            for stem, run in recorded[name]["runs"].items()
+        }
         reach = {name: reached(book, fault) for name, fault in breaks.items()}
-        keys = {(name, chapter): key(book, breaks[name], chapter)
-                for name in names or breaks
-                for chapter in reach[name]}
+        keys = {
+            (name, chapter): key(book, breaks[name], chapter)
+            for name in names or breaks
+            for chapter in reach[name]
+        }
         todo = [(name, chapter) for (name, chapter), present in keys.items()
                 if runs.get((name, topic(chapter)), {}).get("key") != present]
         print(f"{len(todo)} of {len(keys)} runs; the others are on record", flush=True)
@@ -434,7 +448,8 @@ def main(book: Book, names=()) -> None:
         start = time.monotonic()
         jobs = {
             pool.submit(run, book, name, breaks[name], chapter): (name, chapter)
-            for name, chapter in todo}
+            for name, chapter in todo
+        }
         for done, job in enumerate(as_completed(jobs), 1):
             name, chapter = jobs[job]
             found, seconds = job.result()

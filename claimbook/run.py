@@ -20,8 +20,11 @@ from .show import aligned
 BOOLS = {"true": True, "false": False}
 SCALARS = {"int": int, "float": float, "str": str, "bool": lambda text: BOOLS[text.lower()]}
 LISTS = {
-    "list": {int, float, str, bool}, "list[int]": {int}, "list[float]": {int, float},
-    "list[str]": {str},}
+    "list": {int, float, str, bool},
+    "list[int]": {int},
+    "list[float]": {int, float},
+    "list[str]": {str},
+}
 NEEDED = "ipykernel", "nbclient", "nbformat", "papermill"
 
 
@@ -202,7 +205,8 @@ def run_points(chapter, book, points, output, pool) -> dict[int, list]:
             nbformat.write(executed, output / f"{chapter.stem}.{number}.ipynb")
         outcomes[number] = [
             row for cell in executed.cells if cell.cell_type == "code"
-            for row in cell_outcomes(cell)]
+            for row in cell_outcomes(cell)
+        ]
         settings = "".join(f" {name}={value}" for name, value in points[number - 1].items())
         good = sum(map(as_stated, outcomes[number]))
         print(
@@ -242,11 +246,17 @@ def execute(notebook, parameters: dict | None = None, *, book, env=None, run_on:
         kernel_spec_manager=KernelSpecManager(kernel_dirs=[]),  # this interpreter, no other python3
         transport_encryption="auto",  # without it, every kernel warns on stderr
     )
-    client = nbclient.NotebookClient(notebook, kernel, timeout=None, record_timing=False,
-                                     coalesce_streams=True,
-                                     resources={"metadata": {"path": str(book)}},
-                                     on_cell_start=lambda cell, cell_index: started.append(cell),
-                                     )
+    client = nbclient.NotebookClient(
+        notebook,
+        kernel,
+        timeout=None,
+        record_timing=False,
+        coalesce_streams=True,
+        resources={"metadata": {
+            "path": str(book)
+        }},
+        on_cell_start=lambda cell, cell_index: started.append(cell),
+    )
     try:
         client.execute(env=environment(book, env), cleanup_kc=True)
     except CellExecutionError:

@@ -49,7 +49,9 @@ def table(header, rows, caption: str | None = None) -> None:
     display(
         {
             "text/html": _html_table("numbers", html.escape(caption or ""), header, rows, marks),
-            "text/plain": f"{caption}\n{text}" if caption else text,}, raw=True,
+            "text/plain": f"{caption}\n{text}" if caption else text,
+        },
+        raw=True,
     )
 
 

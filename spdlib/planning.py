@@ -28,7 +28,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import beta, betainc
 
 from ._checks import HUGE, flag, integer, number, positive
-from .mechanisms import MEANS, DiscreteGaussian, Noise, TangentGaussian, chosen
+from .mechanisms import MEANS, Choice, DiscreteGaussian, Noise, TangentGaussian, chosen
 from .queries import Mean
 from .spaces import LogEuclidean
 

@@ -169,7 +169,8 @@ def _fitted(space, t, Y, tolerance, batch):
     size = max(ENTRIES // (t.shape[-1] * space.dim * min(space.dim, FEW)), 1)
     parts = [
         _descent(space, t[i:i + size], Y[i:i + size], tolerance, (i, batch))
-        for i in range(0, max(len(t), 1), size)]
+        for i in range(0, max(len(t), 1), size)
+    ]
     point, v = (np.concatenate(part) for part in zip(*parts, strict=True))
     return (origin + unit * point, unit * v) if space.flat else (point, v)
 

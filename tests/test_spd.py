@@ -18,8 +18,8 @@ from scipy.stats import beta
 from spdlib import spd
 from spdlib._parallel import one_blas_thread
 from spdlib.spd import (LOG_MAX, LOG_MIN, SYMMETRY, _eigh, blocks, distance_logeuclid, expm,
-                        invvecd, is_spd, logm, mean_logeuclid, odot, ominus, oplus,
-                        powm, random_spd, vecd)
+                        invvecd, is_spd, logm, mean_logeuclid, odot, ominus, oplus, powm,
+                        random_spd, vecd)
 
 close = {"rtol": 1e-10, "atol": 1e-10}
 properties = settings(max_examples=25, deadline=None, database=None, derandomize=True)

@@ -18,11 +18,17 @@ TYPED = re.compile(
     r"(\s*\\?%)?|(?<![\w.\\/])(\d+)\s*\\?%")
 # what is no number of this book: code, links, citations, addresses, places in papers
 SILENT = [
-    r"```.*?```", r"`[^`]*`", r"\{(?:cite|prf|claim|ref|eq|numref|doc)[^}]*\}`[^`]*`",
-    r"\]\([^)]*\)", r"https?://\S+", r"<!--.*?-->", r"arXiv[: ]\d+\.\d+",
+    r"```.*?```",
+    r"`[^`]*`",
+    r"\{(?:cite|prf|claim|ref|eq|numref|doc)[^}]*\}`[^`]*`",
+    r"\]\([^)]*\)",
+    r"https?://\S+",
+    r"<!--.*?-->",
+    r"arXiv[: ]\d+\.\d+",
     r"(?:eq\.|Eq\.|Sec\.|Section|Th\.|Theorems?|Lemmas?|Cor\.|Corollary|Definition|Def\.|Table|"
     r"Fig\.|Figure|Example|Appendix|Prop\.|items?|Steps?|version|Python|NumPy|SciPy)[\s~]*"
-    r"[A-Z]?\.?\d+(?:\.\d+)*",]
+    r"[A-Z]?\.?\d+(?:\.\d+)*",
+]
 
 
 def prose(cells, own=()) -> str:
@@ -67,7 +73,8 @@ def shown(cells) -> set[float]:
             data = {
                 kind: text
                 for kind, text in output.get("data", {}).items()
-                if not kind.startswith("image/") and kind != "text/html"}
+                if not kind.startswith("image/") and kind != "text/html"
+            }
             texts.append(json.dumps([data, output.get("text", "")], ensure_ascii=False))
     text = re.sub(r"(?<=\d)_(?=\d)", "", "\n".join(texts))
     text = re.sub(r"(?<=\d)[,   ](?=\d{3}\b)", "", text)

@@ -27,9 +27,10 @@ def words(text: str) -> list[str]:
     """The words of a text that are no formula, in lower case and without the marks around them."""
     plain = ROLE.sub(" ", FORMULA.sub(" ", text)).replace("ﬁ", "fi").replace("ﬂ", "fl")
     found = (token.strip(TOUCHING) for token in re.split(r"[\s/]+|--|—|–", plain))
-    return [part.lower()
-            for token in found if WORD.fullmatch(token)
-            for part in re.split("['’-]", token) if len(part) > 2 and part.lower() not in NAMES]
+    return [
+        part.lower() for token in found if WORD.fullmatch(token)
+        for part in re.split("['’-]", token) if len(part) > 2 and part.lower() not in NAMES
+    ]
 
 
 def passages(statement: str, cuts: list[str]) -> list[list[str]]:
@@ -74,8 +75,9 @@ def departures(book, folder) -> dict[str, list[str]]:
         said |= statements(chapter)
     texts = {}
     for prefix, paper in papers.items():
-        text = "\n".join(pathlib.Path(folder, name).read_text(encoding="utf-8")
-                         for name in paper.get("texts", ()))
+        text = "\n".join(
+            pathlib.Path(folder, name).read_text(encoding="utf-8")
+            for name in paper.get("texts", ()))
         for damaged, right in paper.get("damaged", {}).items():
             if damaged not in text:
                 raise ValueError(f"{prefix}: {damaged!r} is listed as damaged, but stands nowhere")

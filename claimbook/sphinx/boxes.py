@@ -131,9 +131,16 @@ class Instead(SphinxDirective):
         part += label(ROLES[self.name], nodes.Text(" – "), *phrase)
         self.state.nested_parse(self.content, self.content_offset, part)
         self.env.proof_list[anchor] = {
-            "docname": self.env.docname, "countertype": "theorem", "realtype": "theorem",
-            "ids": [anchor], "label": anchor, "prio": 0, "nonumber": True,
-            "says": f"{id} as {self.name}", "phrase": finding}
+            "docname": self.env.docname,
+            "countertype": "theorem",
+            "realtype": "theorem",
+            "ids": [anchor],
+            "label": anchor,
+            "prio": 0,
+            "nonumber": True,
+            "says": f"{id} as {self.name}",
+            "phrase": finding
+        }
         return [part, *messages]
 
 
@@ -155,7 +162,8 @@ def outdated(app, env, *changes):
     listed = getattr(env, "proof_list", {})
     return {
         listed[id]["docname"]
-        for id in old.keys() & listed.keys() if old[id] != env.claim_heads.get(id)}
+        for id in old.keys() & listed.keys() if old[id] != env.claim_heads.get(id)
+    }
 
 
 def setup(app):

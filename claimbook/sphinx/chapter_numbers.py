@@ -14,11 +14,15 @@ def renumber(app, env):
         chapter = int(match[1])
         env.toc_secnumbers[page] = {
             anchor: (chapter, *number[1:])
-            for anchor, number in sections.items()}
+            for anchor, number in sections.items()
+        }
         env.toc_fignumbers[page] = {
-            kind: {id: (chapter, *number[1:])
-                   for id, number in numbers.items()}
-            for kind, numbers in env.toc_fignumbers.get(page, {}).items()}
+            kind: {
+                id: (chapter, *number[1:])
+                for id, number in numbers.items()
+            }
+            for kind, numbers in env.toc_fignumbers.get(page, {}).items()
+        }
         for node in [env.titles[page], *env.tocs[page].findall(nodes.reference)]:
             node["secnumber"] = [chapter, *node["secnumber"][1:]]
     return []  # no other page to write

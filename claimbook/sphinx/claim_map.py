@@ -118,9 +118,10 @@ def legend():
         x = 48 + 94 * i
         yield (f'<g class="claim {word}"><path d="{shape(word, x, 20, 84)}"/>'
                f'<text class="id" x="{x}" y="24.5">{word}</text></g>')
-    for y, word, text in ((50, "edge", "rests on the one above"),
-                          (72, "edge unsound", "rests on one that does not stand as printed"),
-                          ):
+    for y, word, text in (
+        (50, "edge", "rests on the one above"),
+        (72, "edge unsound", "rests on one that does not stand as printed"),
+    ):
         yield f'<path class="{word}" d="M6 {y}H66"/><text x="76" y="{y + 4.5}">{text}</text>'
 
 
@@ -143,16 +144,19 @@ def svg(rows, chapters):
                      f'<text class="head" x="{ARCS}" y="{top + 28}">{title}</text></a>')
     arcs = [
         arc(row["id"], used, at, verdict_of[used] == "holds") for row in rows
-        for used in row["uses"]]
+        for used in row["uses"]
+    ]
     claims = [
         claim(row, at[row["id"]], f"{chapters[row['chapter']][1]}#{row['anchor']}",
-              spoken(row, verdict_of)) for row in rows]
+              spoken(row, verdict_of)) for row in rows
+    ]
     return "\n".join([
         f'<svg class="claim-map" xmlns="http://www.w3.org/2000/svg" role="img" width="{width}"'
         f' height="{height}" viewBox="0 0 {width} {height}">',
         f"<title>All {len(rows)} claims, and what each rests on</title>", "<style>", STYLE,
         *touching(rows), "</style>", '<g class="legend">', *legend(), "</g>", *heads, *arcs,
-        *claims, "</svg>"])
+        *claims, "</svg>"
+    ])
 
 
 def listed(rows, chapters):

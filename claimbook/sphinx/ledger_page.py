@@ -22,15 +22,19 @@ LABEL = re.compile(r"^\(\S+\)=\n|^:(?:label|name):.*\n|(?<=\$\$) *\([\w:-]+\)$|\
                    re.M)
 LINKS = 'href="#ledger-', 'href="#erratum-'  # what is written by those who do not know the page
 READ = {
-    "clear": "clear in the published text", "preprint only": "printed in the preprint only",
+    "clear": "clear in the published text",
+    "preprint only": "printed in the preprint only",
     "damaged copy": "damaged in the copy of the paper at hand; the chapter says how it is read",
     "one figure described": "a sentence on one figure, and no law",
     "two readings": "open to two readings; the chapter puts both to the test",
-    "not in words": "as claimed of the paper, which says it in no words",}
+    "not in words": "as claimed of the paper, which says it in no words",
+}
 HARM = {
-    "none": "none", "slip": "a slip; what follows from it stands",
+    "none": "none",
+    "slip": "a slip; what follows from it stands",
     "use": "a figure, an error or a time is misjudged",
-    "privacy": "a promise of privacy hangs on it",}
+    "privacy": "a promise of privacy hangs on it",
+}
 
 
 def without_labels(text):
@@ -41,8 +45,11 @@ def without_labels(text):
 def scope(row):
     """What the claim covers: domain and criterion, how surely it is read, and what harm it does."""
     parts = {
-        "Domain": row["domain"], "Criterion": row["criterion"],
-        "Text": READ.get(row["reading"], ""), "Harm": HARM.get(row["harm"], ""),}
+        "Domain": row["domain"],
+        "Criterion": row["criterion"],
+        "Text": READ.get(row["reading"], ""),
+        "Harm": HARM.get(row["harm"], ""),
+    }
     return "".join(f"<p><b>{name}</b>: {html.escape(text)}.</p>" for name, text in parts.items()
                    if text)
 
@@ -55,7 +62,8 @@ def checks(row):
     counts = collections.Counter(texts)
     items = [
         f"<li>{html.escape(text)}{f', {count} times' if count > 1 else ''}</li>"
-        for text, count in counts.items()]
+        for text, count in counts.items()
+    ]
     rivals = html.escape("; ".join(row["rivals"]))
     return ("<details><summary>checks and rivals</summary>"
             f"<ul>{''.join(items)}</ul><p>Rejected: {rivals}.</p></details>")
@@ -133,7 +141,8 @@ def errata(rows, papers):
 
     for prefix, paper in papers.items():
         wrong = [
-            row for row in rows if paper_of(row["id"]) == prefix and row["verdict"] in VERDICTS[1:]]
+            row for row in rows if paper_of(row["id"]) == prefix and row["verdict"] in VERDICTS[1:]
+        ]
         if wrong:
             yield f"\n## {paper['title']}\n"
             yield from map(erratum, sorted(wrong, key=order))

@@ -41,7 +41,8 @@ def block(name, entry):
         body = html.escape(textwrap.dedent(text).strip()) or "<i>nothing</i>"
         lines.append(f'<{tag}><span aria-hidden="true">{sign} </span>{body}</{tag}>')
     caught = [
-        f"<li>{html.escape(words)}: {links(ids)}</li>" for words, ids in catches(entry).items()]
+        f"<li>{html.escape(words)}: {links(ids)}</li>" for words, ids in catches(entry).items()
+    ]
     return f"""
 <div class="fault" id="{anchor(name)}">
 <p><b>{html.escape(name)}</b></p>
@@ -64,7 +65,8 @@ def by_claim(record, rows):
     """For each claim that catches a break, all the breaks that it catches."""
     for row in rows:
         names = [
-            name for name, entry in record.items() if row["id"] in sum(catches(entry).values(), [])]
+            name for name, entry in record.items() if row["id"] in sum(catches(entry).values(), [])
+        ]
         if names:
             marks = (f'<a href="#{anchor(name)}">{html.escape(name)}</a>' for name in names)
             yield f"<li>{links([row['id']])}: {'; '.join(marks)}</li>"
@@ -107,7 +109,8 @@ def gauntlet_table(gauntlet, breaks):
     bodies = [[
         f'<tr><th colspan="3" scope="rowgroup">{html.escape(entry["kind"])}</th></tr>',
         *(rows_of([place, mark(name), links([breaks[name]["claim"]])])
-          for place, name in entry["faults"])] for entry in gauntlet["kinds"]]
+          for place, name in entry["faults"])
+    ] for entry in gauntlet["kinds"]]
     return table_of(["where", "fault", "claim"], bodies)
 
 
@@ -115,7 +118,8 @@ def auditors_table(gauntlet):
     """What the auditors said of releases with the faults."""
     rows = [
         rows_of([mark(name), *(said[by] for by in AUDITORS)])
-        for name, said in gauntlet["asked"].items()]
+        for name, said in gauntlet["asked"].items()
+    ]
     return table_of(["fault", *AUDITORS.values()], [rows])
 
 
@@ -127,9 +131,11 @@ def fill(app, page, source):
     record = json.loads((book / "net.json").read_text(encoding="utf-8"))["breaks"]
     rows = ledger(book)
     parts = {
-        "totals": totals(record, rows), "breaks": "\n".join(by_module(record)),
+        "totals": totals(record, rows),
+        "breaks": "\n".join(by_module(record)),
         "claims": f'<ul class="catches">{"".join(by_claim(record, rows))}</ul>',
-        "loose": f'<ul class="catches">{"".join(loose(record, rows))}</ul>',}
+        "loose": f'<ul class="catches">{"".join(loose(record, rows))}</ul>',
+    }
     if (book / "gauntlet.toml").exists():  # kinds of bugs that others have had
         gauntlet, breaks = (tomllib.loads((book / f"{name}.toml").read_text(encoding="utf-8"))
                             for name in ("gauntlet", "breaks"))

@@ -185,9 +185,13 @@ class BudgetAccountant:
         with self._held():
             self._closed = "has been handed over"
             return json.dumps({
-                "schema": SCHEMA, "version": VERSION, "epsilon": self.epsilon, "delta": self.delta,
+                "schema": SCHEMA,
+                "version": VERSION,
+                "epsilon": self.epsilon,
+                "delta": self.delta,
                 "token": secrets.token_hex(16),
-                "releases": [[*spent.cost, spent.group] for spent in self._spent]})
+                "releases": [[*spent.cost, spent.group] for spent in self._spent]
+            })
 
     @classmethod
     def take_over(cls, document: str) -> "BudgetAccountant":
@@ -204,7 +208,8 @@ class BudgetAccountant:
                 raise ValueError(f"releases is {listed!r}; accepted is a list")
             account._spent += [
                 Spent(Cost.checked(law, loss, d), group_label(group))
-                for law, loss, d, group in listed]
+                for law, loss, d, group in listed
+            ]
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"document is no account ({error}); accepted is what hand_over has "
                              f"made, version {VERSION} of {SCHEMA!r}") from error

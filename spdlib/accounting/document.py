@@ -26,8 +26,11 @@ SCHEMA, VERSION = "spdlib.release", 2
 ADJACENCY = "one of n records replaced by any other"
 PACKAGES = "numpy", "scipy", "opendp"
 TOGETHER = (  # of these fields a document has all or none: one line for each kind of release
-    ("mean", "step", "statistic", "largest_share"), ("means", "steps", "labels", "counts"),
-    ("point", "velocity", "x_range", "speed"), ("spread",), ("count",),
+    ("mean", "step", "statistic", "largest_share"),
+    ("means", "steps", "labels", "counts"),
+    ("point", "velocity", "x_range", "speed"),
+    ("spread",),
+    ("count",),
 )
 FIRST = (  # the fields of version 1, which only PrivateFrechetMean wrote
     "mean step log_mean statistic mechanism on_invalid noise epsilon delta mu rho privacy adjacency"
@@ -255,10 +258,13 @@ def _agreeing(one):
         if have[name].ndim != 1:
             raise ValueError(f"{name} has shape {have[name].shape}; accepted is (dim,)")
     shapes = {
-        "mean": (center, "that of the centre"), "point": (center, "that of the centre"),
-        "log_mean": (np.shape(one.step), "that of step"), "x_range": ((2,), "two ends"),
+        "mean": (center, "that of the centre"),
+        "point": (center, "that of the centre"),
+        "log_mean": (np.shape(one.step), "that of step"),
+        "x_range": ((2,), "two ends"),
         "means": (classes + center, "a point for each label"),
-        "counts": (classes, "one for each label")}
+        "counts": (classes, "one for each label")
+    }
     for name, (accepted, why) in shapes.items():
         if name in have and (shape := have[name].shape) != accepted:
             raise ValueError(f"{name} has shape {shape}; accepted is {accepted}, {why}")

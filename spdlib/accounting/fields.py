@@ -136,7 +136,8 @@ def dict_of(reader: Reader) -> Reader:
     """A reader of a dict from texts to what `reader` reads."""
     return lambda value, name: {
         text(key, name): reader(each, f"{name}[{key!r}]")
-        for key, each in named(value, name).items()}
+        for key, each in named(value, name).items()
+    }
 
 
 def array(value: list, name: str) -> np.ndarray:

@@ -21,7 +21,7 @@ class Estimator:
         """The parameters, a dict, as scikit-learn expects."""
         return {name: getattr(self, name) for name in self._parameters()}
 
-    def set_params(self, **parameters) -> "Estimator":
+    def set_params(self, **parameters: Any) -> "Estimator":
         """Set parameters by name; returns itself. ValueError for an unknown name.
 
         One of an earlier version is refused with the call of today.

@@ -2,7 +2,11 @@
 
 from typing import Any
 
-from ..accounting import in_words
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._checks import Seed
+from ..accounting import BudgetAccountant, in_words
 from ..mechanisms import MEANS, Choice, Mechanism, chosen
 from ..queries import ClassSums
 from ..spaces import Ball
@@ -83,7 +87,8 @@ class PrivateClassMeans(Estimator):
 
     SUPERVISED = True
 
-    def __init__(self, epsilon: float, delta: float, ball: Ball | None = None, classes=None,
+    def __init__(self, epsilon: float, delta: float, ball: Ball | None = None,
+                 classes: ArrayLike | None = None,
                  mechanism: str | type[Mechanism] | Choice = "gaussian", on_invalid: str = "raise",
                  *, labels: str = "private", shrink: bool = False, **moved: Any):
         self._refuse(moved)
@@ -131,8 +136,8 @@ class PrivateClassMeans(Estimator):
             steps = np.stack([shrink_to_center(*each) for each in zip(steps, noise, strict=True)])
         steps = project_to_ball(steps, query.radius)
         space, center = query.space, query.ball.center
-        self.means_ = np.stack([
-            space.exp(center, space.within_reach(center, step)) for step in steps])
+        self.means_ = np.stack(
+            [space.exp(center, space.within_reach(center, step)) for step in steps])
         self.classes_, self.counts_, self.mechanism_ = query.classes, counts, mechanism
         self.privacy_ = in_words(self._promise(query), mechanism, query, rng is not None)
         return self
@@ -140,7 +145,8 @@ class PrivateClassMeans(Estimator):
     def _promise(self, query):
         replaced = {
             "private": f"one of n = {query.n} records is replaced, with its label; n",
-            "public": "one record is replaced within its class; labels, and so sizes of classes",}
+            "public": "one record is replaced within its class; labels, and so sizes of classes",
+        }
         return (f"({self.epsilon}, {self.delta})-differentially private, all means together, when "
                 f"{replaced[self.labels]}, the classes and the ball of radius {query.radius} are "
                 "public")

@@ -1,10 +1,12 @@
 """The private release of a Fréchet mean."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import choice
-from ..accounting import document, in_words
+from .._checks import Seed, choice
+from ..accounting import BudgetAccountant, document, in_words
 from ..accounting.fields import text
 from ..mechanisms import MEANS, Choice, MeanName, Mechanism, chosen
 from ..queries import FrechetMean, RunningMean
@@ -106,7 +108,8 @@ class PrivateFrechetMean(Estimator):
     MOVED = Estimator.MOVED | {
         "clip": "mechanism=TruncatedLoss.with_options(clip=...)",
         "domain": "mechanism=RiemannianLaplace.with_options(domain=Ball(...))",
-        "approximate": "mechanism=KNormGradient.with_options(approximate=True)"}
+        "approximate": "mechanism=KNormGradient.with_options(approximate=True)"
+    }
 
     def __init__(self, epsilon: float, delta: float, ball: Ball | None = None,
                  mechanism: MeanName | type[Mechanism] | Choice = "gaussian",

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import finite, generator, integer, number
-from ..accounting import in_words
+from .._checks import Seed, finite, generator, integer, number
+from ..accounting import BudgetAccountant, in_words
 from ..mechanisms import CURVES, Choice, CurveName, Mechanism, chosen
 from ..queries import CurveQuery
 from ..queries.mean import checked_ball
@@ -99,7 +99,8 @@ class PrivateGeodesicRegression(Estimator):
 
     MOVED = dict.fromkeys(Estimator.MOVED, "domain=Ball(radius, center, space)") | {
         "clip": "mechanism=TruncatedCurveLoss.with_options(clip=...)",
-        "approximate": "mechanism=CurveKNormGradient.with_options(clip=..., approximate=True)"}
+        "approximate": "mechanism=CurveKNormGradient.with_options(clip=..., approximate=True)"
+    }
 
     def __init__(self, epsilon: float, delta: float, domain: Ball | None = None,
                  speed: float | None = None, x_range: ArrayLike = (0, 1),

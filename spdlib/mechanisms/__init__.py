@@ -27,5 +27,6 @@ CurveName = Literal["truncated loss", "k-norm gradient", "noisy descent"]
 MEANS = {
     each.name: each
     for each in (TangentGaussian, ClassicalGaussian, L2Mechanism, RiemannianLaplace,
-                 DiscreteGaussian, KNormGradient, TruncatedLoss)}
+                 DiscreteGaussian, KNormGradient, TruncatedLoss)
+}
 CURVES = {each.name: each for each in (TruncatedCurveLoss, CurveKNormGradient, NoisyDescent)}

@@ -97,7 +97,7 @@ class Mean:
         return frechet_sensitivity(self.n, self.radius, self.space, self.tolerance, self.weights)
 
     @property
-    def chart_sensitivity(self):
+    def chart_sensitivity(self) -> float:
         sensitivity, high = self.sensitivity, self.space.curvature[1]
         if high <= 0:
             return sensitivity

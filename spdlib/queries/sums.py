@@ -126,7 +126,8 @@ def _of_chunks(empty, X, weights):
     part, together = (delayed(function, pure=False) for function in (_part, _together))
     parts = [
         part(empty, chunk, start, stop, None if weights is None else weights[start:stop])
-        for chunk, (start, stop) in zip(X.to_delayed().flat, pairwise(ends), strict=True)]
+        for chunk, (start, stop) in zip(X.to_delayed().flat, pairwise(ends), strict=True)
+    ]
     while len(parts) > 1:
         parts = [together(parts[i:i + FAN]) for i in range(0, len(parts), FAN)]
     total = parts[0].compute()

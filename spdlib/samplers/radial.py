@@ -13,7 +13,7 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import xlogy
 
 from .._checks import EPS, LONGEST, at, finite, first, generator, integer, positive, real, size
-from ..spaces.base import Points
+from ..spaces import Space
 
 BATCH = 2**20  # so many numbers has a batch of proposals at most, or memory would go
 PILOT = 256  # proposals from which the share that is accepted is estimated
@@ -45,7 +45,7 @@ def laplace_threshold(space) -> float:
     1/growth: with β = √(k(k² - 1)/12) it is 1/β on `AffineInvariant(k)`, infinite where the
     curvature is nowhere negative. ValueError for what is no space.
     """
-    if not isinstance(space, Points):
+    if not isinstance(space, Space):
         raise ValueError(f"space is {space!r}; accepted is a space, such as Sphere(2)")
     return 1 / space.growth if space.growth > 0 else math.inf
 

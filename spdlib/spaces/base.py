@@ -143,30 +143,30 @@ class Space:
                 v = v * 0.9
         return v
 
-    def evened(self, X):
+    def evened(self, X) -> np.ndarray:
         """Arrays in which what is rounding of a narrower type has been mended; here they stay."""
         return X
 
-    def alike(self, M):
+    def alike(self, M) -> np.ndarray:
         """Points from which all looks, in coordinates, as it does from `M`; here themselves."""
         return M
 
-    def reached(self, X):
+    def reached(self, X) -> np.ndarray:
         """What `ends` has made, checked."""
         return X
 
-    def among(self, M):
+    def among(self, M) -> np.ndarray:
         """Checked points with an axis more, along which they meet many points or vectors."""
         return M[(..., None) + len(self.inner) * (slice(None),)]
 
-    def vectors(self, v, name):
+    def vectors(self, v, name) -> np.ndarray:
         """`v` as float64 coordinates, shape `(..., dim)`."""
         v = finite(v, name)
         if v.shape[-1:] != (self.dim,):
             raise ValueError(f"{name} has shape {v.shape}; accepted is (..., {self.dim})")
         return v
 
-    def shaped(self, X, name):
+    def shaped(self, X, name) -> np.ndarray:
         """`X` as an array whose last axes are those of a point."""
         X = of_numbers(self.numbers)(X, name)
         if X.shape[-len(self.shape):] != self.shape:
