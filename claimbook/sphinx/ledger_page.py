@@ -6,6 +6,7 @@ The pages are those whose files are called ledger and errata, with or without a 
 
 import collections
 import html
+import itertools
 import json
 import pathlib
 import re
@@ -30,7 +31,7 @@ READ = {
     "not in words": "as claimed of the paper, which says it in no words",
 }
 HARM = {
-    "none": "none",
+    "none": "nothing hangs on it",
     "slip": "a slip; what follows from it stands",
     "use": "a figure, an error or a time is misjudged",
     "privacy": "a promise of privacy hangs on it",
@@ -134,7 +135,7 @@ Shown at {{prf:ref}}`{row["id"]}`, with <a href="#ledger-{row["id"]}">its line i
 
 
 def errata(rows, papers):
-    """What does not stand as printed, by paper: the most harmful first, then what fails."""
+    """What does not stand as printed, by paper and harm, the most harmful first."""
 
     def order(row):
         return (-HARMS.index(row["harm"] or "none"), -VERDICTS.index(row["verdict"]), row["id"])
@@ -145,7 +146,10 @@ def errata(rows, papers):
         ]
         if wrong:
             yield f"\n## {paper['title']}\n"
-            yield from map(erratum, sorted(wrong, key=order))
+        for harm, alike in itertools.groupby(sorted(wrong, key=order), lambda row: row["harm"]):
+            if harm:
+                yield f"\n### {HARM[harm][0].upper()}{HARM[harm][1:]}\n"
+            yield from map(erratum, alike)
 
 
 def fill(app, page, source):
