@@ -29,7 +29,8 @@ from ..ledger import UNTESTED, is_own, ledger, paper_of, read_claims
 from . import folder_of
 
 ROLES = {"corrected": "Corrected", "measured": "Measured"}  # of what takes a statement's place
-SOURCE = {"not in words": "As claimed of the paper", "two readings": "As printed; two readings"}
+TWO = "As printed, in two readings"
+SOURCE = {"not in words": "As claimed of the paper", "two readings": TWO}
 DOUBT = {"corrected": "does not hold", "fails": "does not hold", UNTESTED: "not tested"}
 
 
@@ -47,7 +48,8 @@ def head(row, paper):
         place = f"{paper.get('short', paper['title'])}, {row['where']}"
         source = SOURCE.get(row["reading"], "As printed")
     if doubt := DOUBT.get(row["verdict"], ""):
-        source = f"{source or 'As stated'} – {doubt}"
+        where = " in one of them" if source == TWO and row["verdict"] != UNTESTED else ""
+        source = f"{source or 'As stated'} – {doubt}{where}"
     return {"place": place, "verdict": row["verdict"], "harm": row["harm"], "label": source}
 
 

@@ -10,6 +10,7 @@ import pytest
 from conftest import CHAPTERS, ROOT, cells_of
 
 from claimbook.ledger import ID, MIME, UNTESTED, directives, ledger, read_claims, recorded
+from claimbook.sphinx.boxes import head
 
 INSTEAD = {"corrected": "corrected", "fails": "measured"}  # what a box has besides, by verdict
 
@@ -121,6 +122,14 @@ def test_the_guard_of_halves_sees_what_is_missing_or_too_much(verdict, instead, 
     assert ([*halves_of([{"id": "TG-01", "verdict": verdict}], labels)] == []) == complete
 
 
+@pytest.mark.parametrize("verdict, label", [
+    ("holds", "As printed, in two readings"), (UNTESTED, "As printed, in two readings – not tested"),
+    ("corrected", "As printed, in two readings – does not hold in one of them")])
+def test_of_two_readings_one_may_hold(verdict, label):
+    row = {"where": "Sec. 1", "reading": "two readings", "verdict": verdict, "harm": ""}
+    assert head(row, {"title": "A paper"})["label"] == label
+
+
 def write_house(folder):
     """A book of two chapters, with a claim of each kind in the first."""
     book = folder / "book"
@@ -196,7 +205,7 @@ def test_a_box_says_whose_claim_it_is_and_what_came_of_it(built):
     assert labels == [
         "As printed", "As printed – does not hold", "Corrected – A finding",
         "As printed – does not hold", "Measured – A finding", "As claimed of the paper",
-        "As printed; two readings", "As printed – not tested"]
+        "As printed, in two readings", "As printed – not tested"]
 
 
 @of_the_house
