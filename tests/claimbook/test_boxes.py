@@ -123,7 +123,8 @@ def test_the_guard_of_halves_sees_what_is_missing_or_too_much(verdict, instead, 
 
 
 @pytest.mark.parametrize("verdict, label", [
-    ("holds", "As printed, in two readings"), (UNTESTED, "As printed, in two readings – not tested"),
+    ("holds", "As printed, in two readings"),
+    (UNTESTED, "As printed, in two readings – not tested"),
     ("corrected", "As printed, in two readings – does not hold in one of them")])
 def test_of_two_readings_one_may_hold(verdict, label):
     row = {"where": "Sec. 1", "reading": "two readings", "verdict": verdict, "harm": ""}
