@@ -19,7 +19,7 @@ import time
 
 from . import sources
 from .book import Book, code
-from .ledger import tally
+from .ledger import read_claims, tally
 from .new import staged
 from .run import environment, execute, require_packages
 
@@ -83,8 +83,12 @@ def in_parallel(book, job, paths):
 
 
 def check(book: Book) -> None:
-    """Run the chapters that have no stamp; exit with the list of what failed."""
+    """Run the chapters that have no stamp; exit with the list of what failed.
+
+    ClaimError for an entry of claims.toml that is none, before anything runs.
+    """
     require_packages(["nbval"])
+    read_claims(book.folder)
     stamps = book.build / "stamps"
     stamps.mkdir(parents=True, exist_ok=True)
     keys = {path: key(book, path) for path in book.chapters()}

@@ -56,9 +56,10 @@ class RiemannianLaplace(Noise):
         self.sensitivity = positive(sensitivity, "sensitivity")
         self.space, self.domain = space, domain
         if domain is None:
-            if not (space is None or space.homogeneous):
+            if not (space is None or space.homogeneous and reaches_all(space)):
                 raise ValueError(f"space is {space!r}; accepted without a domain are homogeneous "
-                                 "spaces, on which the law's constant is the same everywhere")
+                                 "spaces, on which the law's constant is the same everywhere, no "
+                                 "wider than their injectivity radius, within which it is drawn")
             self.scale = laplace_scale(self.sensitivity, epsilon)
             threshold = math.inf if space is None else laplace_threshold(space)
             if not self.scale < threshold:
@@ -69,6 +70,10 @@ class RiemannianLaplace(Noise):
         else:
             self.scale = laplace_scale(2 * self.sensitivity, epsilon)
             self.space = checked_domain(domain, space or domain.space).space
+            if not (reaches_all(self.space) or 2 * domain.radius <= self.space.injectivity_radius):
+                raise ValueError(
+                    f"domain is {domain!r}; accepted are balls of radii up to half the "
+                    "injectivity radius, within which the law is drawn")
         self.loss = largest_loss((1 if domain is None else 2) * self.sensitivity, self.scale)
 
     @classmethod
@@ -217,3 +222,8 @@ class RiemannianLaplace(Noise):
 def _toward(space, M, Y):
     """Steps from `M` to `Y`, also where that is a cut point."""
     return space.log(M, Y) if space.flat else space.steps(M, Y)
+
+
+def reaches_all(space):
+    """Whether no point is further from another than the injectivity radius, as on a sphere."""
+    return space.diameter <= space.injectivity_radius

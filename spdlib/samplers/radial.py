@@ -55,7 +55,8 @@ def laplace_steps(space, scale, shape=(), rng=None, within=None):
 
     The steps have density proportional to `exp(-‖v‖/scale + log_volume(v))`, on all vectors shorter
     than the injectivity radius; `space.exp(M, v)` then has density proportional to
-    exp(-distance from M/scale), for any M.
+    exp(-distance from M/scale), for any M, on what is no further from there: on the whole space, if
+    its diameter is not larger.
 
     Parameters
     ----------

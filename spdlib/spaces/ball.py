@@ -152,10 +152,11 @@ class Ball:
         reach = self.space.injectivity_radius
         if high <= 0 and reach == math.inf:
             return True
-        if low == high:
+        if self.space.dim == 1:
             return self.radius <= reach / 3
-        root = math.sqrt(high)
-        return self.radius <= math.pi / (4 * root) and reach * root >= math.pi - 1e-9
+        if reach * (root := math.sqrt(max(high, 0))) < math.pi - 1e-9:  # a closed geodesic is short
+            return False
+        return self.radius <= (reach / 3 if low == high else math.pi / (4 * root))
 
     def hold(self, reach: float | None = None, name: str = "radius", *, points: bool = False,
              here: bool = False) -> None:

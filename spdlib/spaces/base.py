@@ -42,6 +42,8 @@ class Space:
     curvature : (float, float)
         Bounds of the sectional curvature.
     injectivity_radius : float
+    diameter : float
+        The largest distance of two points; infinite where nobody knows it.
     growth : float
         A β with `log_volume(v) ≤ β‖v‖` for all v, which is a Lipschitz constant, too.
     origin : array of shape `shape`, or None
@@ -56,6 +58,7 @@ class Space:
     homogeneous: bool
     curvature: tuple[float, float]
     injectivity_radius: float
+    diameter: float = math.inf
     origin: np.ndarray | None
     numbers: type = float
 
@@ -253,7 +256,8 @@ class Flat(Space):
 class Curved(Space):
     """A space without such a chart; heirs define the maps, and inherit everything else.
 
-    They say `dim`, `shape`, `curvature`, `injectivity_radius` and, where it is so, `homogeneous`.
+    They say `dim`, `shape`, `curvature`, `injectivity_radius` and, where it is so, `homogeneous`;
+    a compact one may say its `diameter`.
     They define maps of checked points, which are float64 or complex, broadcast, and in which each
     item is computed by itself:
 

@@ -135,7 +135,7 @@ class Sphere(Round):
         self.shape = (self.dim + 1,)
         self.kappa = self._kappa = number(kappa, "kappa", 1e-150, 1e150, "1e-150 to 1e150")
         self.curvature = (self.kappa, self.kappa) if self.dim > 1 else (0.0, 0.0)
-        self.injectivity_radius = math.pi / math.sqrt(self.kappa)
+        self.injectivity_radius = self.diameter = math.pi / math.sqrt(self.kappa)
 
     def sound(self, X):
         X = real(self.shaped(X, "X"), "X")
@@ -200,7 +200,8 @@ class KendallPlanar(Round):
         π/2.
     """
 
-    injectivity_radius, numbers, _kappa = math.pi / 2, complex, 1.0
+    injectivity_radius = diameter = math.pi / 2
+    numbers, _kappa = complex, 1.0
 
     def __init__(self, landmarks: int):
         self.landmarks = integer(landmarks, "landmarks", 3)

@@ -20,12 +20,12 @@ from scipy.stats import kstest
 from tables import in_ball, private
 
 from spdlib import (AffineInvariant, Ball, FrechetMean, GeodesicRegression, PrivateClassMeans,
-                    PrivateGeodesicRegression, Release, RiemannianLaplace, expected_curve_error,
-                    expected_error, private_clipped_count)
+                    PrivateFrechetMean, PrivateGeodesicRegression, Release, RiemannianLaplace,
+                    expected_curve_error, expected_error, private_clipped_count)
 from spdlib.calibration import gdp_mu
 from spdlib.regression import predict
 from spdlib.samplers import ball_steps, laplace_steps, laplace_threshold, radial_law
-from spdlib.spaces import Space, TangentSpace, frechet_mean
+from spdlib.spaces import Curved, Space, TangentSpace, frechet_mean
 
 SPACE = Hyperbolic()
 BALL = Ball(1.0, from_vertex(np.array([0.6, -0.3])), SPACE)
@@ -373,3 +373,43 @@ def test_the_error_of_a_private_curve_is_found_by_trial():
     made = PrivateGeodesicRegression(1.0, 1e-6, BALL.of_radius(0.5), 1.0)
     error = expected_curve_error(made, 300, 0.05, draws=5)
     assert error.released < 0.2 * error.centre
+
+
+class Cylinder(Curved):
+    """A circle of length 3 times a line: it is wider than its injectivity radius."""
+
+    dim, shape, homogeneous = 2, (2,), True
+    curvature, injectivity_radius = (0.0, 0.0), 1.5
+
+    def sound(self, X):
+        X = np.asarray(X, float)
+        return X, (X[..., 0] >= 0) & (X[..., 0] < 3) & np.isfinite(X[..., 1])
+
+    def _step(self, M, X):
+        v = X - M
+        v[..., 0] -= 3 * np.round(v[..., 0] / 3)
+        return v
+
+    def _end(self, M, v):
+        X = M + v
+        X[..., 0] %= 3
+        return X
+
+    def carried(self, M, v, w, there=None):
+        return w + 0 * (M + v)
+
+    def held(self, M):
+        return math.inf
+
+
+def test_noise_that_reaches_no_further_than_a_cut_point_keeps_to_a_ball_without_one():
+    """On the whole cylinder what is drawn about one mean may lie where no draw about another is."""
+    ball = Ball(0.5, [1.0, 0.0], Cylinder())
+    with pytest.raises(ValueError, match="accepted without a domain are homogeneous spaces.* no "):
+        RiemannianLaplace(0.5, 0.3, Cylinder())
+    with pytest.raises(ValueError, match="accepted are balls of radii up to half the injectivity"):
+        RiemannianLaplace(0.5, 0.3, domain=ball.of_radius(0.76))
+    assert RiemannianLaplace(0.5, 0.3, domain=ball.of_radius(0.75)).rate == "2Δ/ε"
+    assert not ball.of_radius(1e-3).harmless
+    private = PrivateFrechetMean(1, 0, ball, "laplace").fit([[1.0, 0.5], [1.2, -0.3]], rng=0)
+    assert private.mechanism_.domain == ball and private.mechanism_.rate == "2Δ/ε"
