@@ -192,9 +192,10 @@ class KNormGradient(DensityMechanism):
         """The mechanism for this query; its promise is pure, so `delta` has to be 0.
 
         The domain is the ball that holds the records, if no larger one is named. By default no
-        residual is so long that it is clipped: then g vanishes at the mean. A `clip` of half the
-        radius halves the noise, which pays where most records lie closer together than that; where
-        they are skewed it costs a bias that no number of records takes away.
+        residual is so long that it is clipped: then g vanishes at the mean. A smaller `clip` makes
+        the scale smaller, and the error where many records lie closer together than that. With few
+        records it errs more, since the log density then falls by n ε/4 at most, however far from
+        them; where they are skewed it costs a bias that no number of records takes away.
         """
         number(delta, "delta", 0, 0, '0 with "k-norm gradient", whose promise is pure')
         domain = query.ball if domain is None else _about(domain, query)
