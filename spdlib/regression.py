@@ -279,11 +279,13 @@ def _move(space, fits, change, slope, bend):
         curve[~held] = fits.curve[~held]
     steps = space.steps(curve, fits.Y)
     gain = np.where(held, fits.energy - _square(steps) / 2, -np.inf)
-    better = gain >= -1e-12 * fits.energy  # which is rounding
+    # of the squares, and of steps that are short beside the points between which they lead
+    rounding = 1e-12 * fits.energy + 16 * EPS * _unit(space) * np.sqrt(2 * fits.energy)
+    better = gain >= -rounding
     for name, A in dict(point=point, velocity=velocity, curve=curve, steps=steps).items():
         getattr(fits, name)[better] = A[better]
     fits.energy = np.where(better, fits.energy - gain, fits.energy)
-    told = hoped > 1e-10 * fits.energy
+    told = hoped > 100 * rounding
     good, bad = told & (gain > 0.75 * hoped), told & (gain < 0.25 * hoped) | ~better
     fits.damping = np.where(good, np.maximum(fits.damping / 10, LEAST), fits.damping)
     fits.damping = np.where(bad, np.maximum(4 * fits.damping, FIRM), fits.damping)
