@@ -25,13 +25,11 @@ from .fields import Document, may, must
 SCHEMA, VERSION = "spdlib.release", 2
 ADJACENCY = "one of n records replaced by any other"
 PACKAGES = "numpy", "scipy", "opendp"
-TOGETHER = (  # of these fields a document has all or none: one line for each kind of release
-    ("mean", "step", "statistic", "largest_share"),
-    ("means", "steps", "labels", "counts"),
-    ("point", "velocity", "x_range", "speed"),
-    ("spread",),
-    ("count",),
-)
+TOGETHER = [
+    kind.split() for kind in (  # of a kind of release a document has all fields or none
+        "mean step statistic largest_share", "means steps labels counts",
+        "point velocity x_range speed", "spread", "count")
+]
 FIRST = (  # the fields of version 1, which only PrivateFrechetMean wrote
     "mean step log_mean statistic mechanism on_invalid noise epsilon delta mu rho privacy adjacency"
     " n space center radius largest_share shrink group seeded versions").split()
