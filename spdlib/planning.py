@@ -141,8 +141,8 @@ def _left(R, a, d, power):
         return (np.minimum(R, 1 - a)**power + np.minimum(R, 1 + a)**power) / 2
     turn = np.arctan2(np.sqrt(np.maximum((R + a - 1) * (R + a + 1) * (1 - R + a) * (1 + R - a), 0)),
                       (1 - R) * (1 + R) - a * a)  # arccos((1 - a^2 - R^2) / 2aR), or its end
-    first = max(0.0, math.pi / 2 - 9 / math.sqrt(d))  # below it sin(t)^(d-2) is less than e^-39
-    last = min(math.pi, math.pi / 2 + 9 / math.sqrt(d))
+    # outside of these sin(t)^(d-2) is less than e^-39
+    first, last = np.clip(math.pi / 2 + np.array([-9, 9]) / math.sqrt(d), 0, math.pi)
     t, weights = _nodes(np.array([first + 0 * turn, np.clip(turn, first, last)]))
     weights = weights * np.sin(t)**(d - 2) / beta(0.5, (d - 1) / 2)
     psi = np.arctan2(R * np.sin(t), a + R * np.cos(t))

@@ -9,8 +9,7 @@ from .._checks import Seed
 from ..accounting.account import Account, Group
 from ..mechanisms import MEANS, Choice, Mechanism, chosen
 from ..queries import ClassSums
-from ..spaces import Ball
-from ..spaces.ball import project_to_ball, shrink_to_center
+from ..spaces.ball import Ball, project_to_ball, shrink_to_center
 from .base import Estimator, check_shrinks, paid
 
 

@@ -9,8 +9,7 @@ from .._checks import Seed, generator
 from ..accounting.account import Account, Group, spending
 from ..mechanisms import DiscreteLaplace
 from ..queries import FrechetMean
-from ..spaces import Ball
-from ..spaces.ball import outside_ball
+from ..spaces.ball import Ball, outside_ball
 
 
 @np.errstate(all="ignore")  # a warning, where a square is no float, would speak of the data

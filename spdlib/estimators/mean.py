@@ -10,8 +10,7 @@ from ..accounting import document
 from ..accounting.account import Account, Group
 from ..accounting.fields import text
 from ..mechanisms import MEANS, Choice, MeanName, Mechanism, chosen
-from ..queries import FrechetMean, RunningMean
-from ..queries.mean import checked_ball
+from ..queries.mean import FrechetMean, RunningMean, checked_ball
 from ..spaces import Ball, LogEuclidean
 from ..spaces.ball import project_to_ball, shrink_to_center
 from .base import Estimator, check_shrinks, paid
