@@ -2,7 +2,6 @@
 
 import collections
 import contextlib
-import fractions
 import functools
 import json
 import math
@@ -10,6 +9,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any, NamedTuple, Self
 
 from .._checks import EPS, integer
@@ -168,8 +168,8 @@ class BudgetAccountant:
                 return 0.0
             if fits(self.epsilon):
                 low = self.epsilon
-                if not fits(above := min(low * (1 + NEAR), high)):
-                    high = above
+                if not fits(min(low * (1 + NEAR), high)):
+                    return low
             while high > low * (1 + NEAR):
                 middle = math.sqrt(low * high)
                 low, high = (middle, high) if fits(middle) else (low, middle)
@@ -298,8 +298,7 @@ def group_label(group: Group) -> Group:
 
 def _pure(costs):
     """The sum of the largest losses, exact; infinite where one has none."""
-    return sum(math.inf if cost.law == "gaussian" else fractions.Fraction(cost.loss)
-               for cost in costs)
+    return sum(math.inf if cost.law == "gaussian" else Fraction(cost.loss) for cost in costs)
 
 
 @functools.lru_cache(4096)  # with groups: those of whom nothing new is released stay as they are

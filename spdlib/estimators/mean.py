@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import Seed, choice
-from ..accounting import document
+from ..accounting import document, fields
 from ..accounting.account import Account, Group
-from ..accounting.fields import text
 from ..mechanisms import MEANS, Choice, MeanName, Mechanism, chosen
 from ..queries.mean import FrechetMean, RunningMean, checked_ball
 from ..spaces import Ball, LogEuclidean
@@ -251,7 +250,7 @@ class PrivateFrechetMean(Estimator):
     def _mechanism(self, query):
         """The mechanism for this query. ValueError for parameters that are none."""
         mechanism = chosen(self.mechanism, MEANS).of(query, self.epsilon, self.delta)
-        text(mechanism.name, "name")  # or no document could be read
+        fields.text(mechanism.name, "name")  # or no document could be read
         check_shrinks(self.shrink, query, mechanism)
         if mechanism.each and query.weights is not None:
             raise ValueError(f"weights are given with {mechanism.name!r}; accepted is None, since "

@@ -137,10 +137,11 @@ class PrivateGeodesicRegression(Estimator):
         """
         self._forget()
         query = self._query(x, Y)
-        mechanism, dim, (low, high) = self._mechanism(query), query.dim, query.x_range
+        mechanism, dim = self._mechanism(query), query.dim
         u = paid(mechanism, query, 2 * dim, rng, accountant, group)()
         step = query.space.within_reach(query.domain.center, u[:dim])
         self.point_, velocity = query.curve(np.concatenate([step, u[dim:]]))
+        low, high = query.x_range
         self.velocity_, self.middle_ = velocity / (high - low), low + (high - low) / 2
         words = (f" when one of n = {query.n} records (x, y) is replaced; n, the range "
                  f"{self.x_range} of x, the ball of radius {query.radius} and the speed "
