@@ -251,7 +251,8 @@ class BudgetAccountant:
         for spent in (*self._spent, *more):
             of[spent.group].append(spent.cost)
         groups = set(of) if group is None else {group}
-        return {tuple(sorted(of[g] + ([] if g is None else of[None]))) for g in groups}
+        common = of[None]
+        return {tuple(sorted(of[g] + ([] if g is None else common))) for g in groups}
 
     def _fits(self, spent):
         histories = self._histories(spent.group, spent)
