@@ -124,8 +124,8 @@ def expected_error(mechanism: Noise, d: int, radius: float | None = None, at: fl
         return float(law.moment(power))
     low, high = law.ppf(1e-18), law.isf(1e-18)
     across = math.sqrt((radius - at) * (radius + at))
-    ends = [low, radius - at, across, radius + at, high]  # between which the integrand is smooth
-    lengths, weights = _nodes(np.clip(ends, low, high))
+    # Between these ends the integrand is smooth.
+    lengths, weights = _nodes(np.clip([low, radius - at, across, radius + at, high], low, high))
     # In units of the radius; what lies beyond 1e50 of them lands as what lies there. So no power of
     # a length overflows.
     left = _left(np.minimum(lengths, 1e50 * radius) / radius, at / radius, d, power)
@@ -218,8 +218,7 @@ def worst_error(mechanism: Noise, d: int, radius: float, shrink: bool = False) -
 
     shares = np.linspace(0, 1, 9)
     errors = [at(share) for share in shares]
-    best = shares[np.argmax(errors)]
-    near = max(best - 1 / 8, 0), min(best + 1 / 8, 1)
+    near = np.clip(shares[np.argmax(errors)] + np.array([-1, 1]) / 8, 0, 1)  # the shares beside it
     refined = minimize_scalar(lambda share: -at(share), bounds=near, options={"maxiter": 12})
     return float(max(*errors, -refined.fun))
 
