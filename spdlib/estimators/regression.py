@@ -137,12 +137,14 @@ class PrivateGeodesicRegression(Estimator):
         """
         self._forget()
         query = self._query(x, Y)
-        mechanism, dim = self._mechanism(query), query.dim
+        mechanism = self._mechanism(query)
+        space, center, dim = query.space, query.domain.center, query.space.dim
         u = paid(mechanism, query, 2 * dim, rng, accountant, group)()
-        step = query.space.within_reach(query.domain.center, u[:dim])
-        self.point_, velocity = query.curve(np.concatenate([step, u[dim:]]))
+        step = space.within_reach(center, u[:dim])
         low, high = query.x_range
-        self.velocity_, self.middle_ = velocity / (high - low), low + (high - low) / 2
+        self.point_ = space.exp(center, step)
+        self.velocity_ = space.transport(center, step, u[dim:]) / (high - low)
+        self.middle_ = low + (high - low) / 2
         words = (f" when one of n = {query.n} records (x, y) is replaced; n, the range "
                  f"{self.x_range} of x, the ball of radius {query.radius} and the speed "
                  f"{self.speed} are public")
