@@ -60,8 +60,8 @@ class Row(NamedTuple):
     quantile: float
     centre: float
     worst: float
-    shrunk_centre: float | None
-    shrunk_worst: float | None
+    shrunk_centre: float | None = None
+    shrunk_worst: float | None = None
 
 
 def expected_error(mechanism: Noise, d: int, radius: float | None = None, at: float = 0.0,
@@ -114,21 +114,22 @@ def expected_error(mechanism: Noise, d: int, radius: float | None = None, at: fl
     if not getattr(getattr(mechanism, "space", None), "flat", True) and radius is not None:
         raise ValueError(f"mechanism is {mechanism!r}; accepted with a radius are those on flat "
                          "spaces, where it is known how much a projection saves")
+    if radius is not None:
+        radius = positive(radius, "radius")
+        at = number(at, "at", 0, radius, f"numbers from 0 to {radius!r}, the radius")
     if flag(shrink, "shrink"):
         return _shrunk(mechanism, d, radius, at, power)
     if radius is None:
         number(at, "at", 0, 0, "0 without a radius, since bare noise is the same everywhere")
         return float(law.moment(power))
-    radius, at = _place(radius, at)
     low, high = law.ppf(1e-18), law.isf(1e-18)
     across = math.sqrt((radius - at) * (radius + at))
-    ends = [low, radius - at, across, radius + at, high]  # between which the integrand is smooth
-    lengths, weights = _nodes(np.clip(ends, low, high))
-    weights = weights * law.pdf(lengths)
+    # Between these ends the integrand is smooth.
+    lengths, weights = _nodes(np.clip([low, radius - at, across, radius + at, high], low, high))
     # In units of the radius; what lies beyond 1e50 of them lands as what lies there. So no power of
     # a length overflows.
     left = _left(np.minimum(lengths, 1e50 * radius) / radius, at / radius, d, power)
-    return float(radius**power * (weights @ left))
+    return float(radius**power * ((weights * law.pdf(lengths)) @ left))
 
 
 def _left(R, a, d, power):
@@ -140,21 +141,14 @@ def _left(R, a, d, power):
         return (np.minimum(R, 1 - a)**power + np.minimum(R, 1 + a)**power) / 2
     turn = np.arctan2(np.sqrt(np.maximum((R + a - 1) * (R + a + 1) * (1 - R + a) * (1 + R - a), 0)),
                       (1 - R) * (1 + R) - a * a)  # arccos((1 - a^2 - R^2) / 2aR), or its end
-    first = max(0.0, math.pi / 2 - 9 / math.sqrt(d))  # below it sin(t)^(d-2) is less than e^-39
-    last = min(math.pi, math.pi / 2 + 9 / math.sqrt(d))
-    width = np.clip(turn, first, last) - first
-    t = first + width * _NODES[:, None]
-    weights = width * _WEIGHTS[:, None] * np.sin(t)**(d - 2) / beta(0.5, (d - 1) / 2)
+    # outside of these sin(t)^(d-2) is less than e^-39
+    first, last = np.clip(math.pi / 2 + np.array([-9, 9]) / math.sqrt(d), 0, math.pi)
+    t, weights = _nodes(np.array([first + 0 * turn, np.clip(turn, first, last)]))
+    weights = weights * np.sin(t)**(d - 2) / beta(0.5, (d - 1) / 2)
     psi = np.arctan2(R * np.sin(t), a + R * np.cos(t))
     error = np.hypot(1 - a, 2 * math.sqrt(a) * np.sin(psi / 2))  # |e^(i psi) - a|
     inside = betainc((d - 1) / 2, (d - 1) / 2, np.where(turn < math.pi, np.cos(turn / 2)**2, 0))
     return inside * R**power + (weights * error**power).sum(axis=0)
-
-
-def _place(radius, at):
-    """A radius and a distance from the centre of its ball up to it, both as floats."""
-    radius = positive(radius, "radius")
-    return radius, number(at, "at", 0, radius, f"numbers from 0 to {radius!r}, the radius")
 
 
 def _shrunk(mechanism, d, radius, at, power):
@@ -165,10 +159,8 @@ def _shrunk(mechanism, d, radius, at, power):
                          "is Gaussian")
     c = integer(d, "d", 3, 5050) - 2
     if radius is None:
-        at, room = number(at, "at", 0, HUGE, "finite numbers from 0 on"), math.inf
-    else:
-        radius, at = _place(radius, at)
-        room = (radius - at) / sigma
+        at, radius = number(at, "at", 0, HUGE, "finite numbers from 0 on"), math.inf
+    room = (radius - at) / sigma
     a = min(at / sigma, 1e12)  # from further away the centre is at infinity
     x, weights = _nodes(_distances(a, room, c))  # x = rho - a
     rho = np.maximum(a + x, 1e-100)
@@ -226,10 +218,8 @@ def worst_error(mechanism: Noise, d: int, radius: float, shrink: bool = False) -
 
     shares = np.linspace(0, 1, 9)
     errors = [at(share) for share in shares]
-    best = shares[np.argmax(errors)]
-    near = max(best - 1 / 8, 0), min(best + 1 / 8, 1)
-    refined = minimize_scalar(lambda share: -at(share), method="bounded", bounds=near,
-                              options={"maxiter": 12})
+    near = np.clip(shares[np.argmax(errors)] + np.array([-1, 1]) / 8, 0, 1)  # the shares beside it
+    refined = minimize_scalar(lambda share: -at(share), bounds=near, options={"maxiter": 12})
     return float(max(*errors, -refined.fun))
 
 
@@ -273,14 +263,11 @@ def plan(k: int, n: int, radius: float, epsilon: float, delta: float,
             continue
         promised = 0 if each.mechanism.pure else delta
         mechanism = each.of(query, epsilon, promised)
-        law, shrunk = mechanism.error(d), (None, None)
-        projected = (error(mechanism, d, radius) for error in both)
+        law, errors = mechanism.error(d), [error(mechanism, d, radius) for error in both]
         if mechanism.law == "gaussian" and d >= 3:
-            shrunk = (error(mechanism, d, radius, shrink=True) for error in both)
+            errors += [error(mechanism, d, radius, shrink=True) for error in both]
         scale = getattr(mechanism, "sigma", None) or getattr(mechanism, "scale", None)
-        rows.append(
-            Row(name, promised, scale, float(law.mean()), float(law.ppf(0.95)), *projected,
-                *shrunk))
+        rows.append(Row(name, promised, scale, float(law.mean()), float(law.ppf(0.95)), *errors))
     return rows
 
 

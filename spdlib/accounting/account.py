@@ -2,18 +2,17 @@
 
 import collections
 import contextlib
-import fractions
 import functools
 import json
 import math
-import numbers
 import os
 import secrets
 import threading
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from fractions import Fraction
+from typing import Any, NamedTuple, Self
 
-from .._checks import EPS
+from .._checks import EPS, integer
 from ..calibration import gdp_mu
 from . import fields
 from .composition import FINEST, Cost, composed
@@ -22,12 +21,14 @@ NEAR = 1e-3  # share by which `remaining` may be below the largest epsilon that 
 SCHEMA, VERSION = "spdlib.account", 1  # of the document in which an account is handed over
 FIELDS = "epsilon", "delta", "token", "releases"  # that it has
 
+Group = str | int | None  # public label of the people whom a release is about; None for all
+
 
 class Spent(NamedTuple):
     """A release in an account: what it costs, and whom."""
 
     cost: Cost
-    group: str | int | None
+    group: Group
 
 
 class BudgetAccountant:
@@ -92,7 +93,7 @@ class BudgetAccountant:
         return self._delta
 
     @contextlib.contextmanager
-    def spending(self, mechanism: Any, d: int, group: str | int | None = None, *,
+    def spending(self, mechanism: Any, d: int, group: Group = None, *,
                  refund: bool = False) -> Iterator[None]:
         """Context in which the mechanism answers once; what that costs is written down on entry.
 
@@ -138,7 +139,7 @@ class BudgetAccountant:
         with self._held():
             return self._total()
 
-    def remaining(self, delta: float | None = None, *, group: str | int | None = None) -> float:
+    def remaining(self, delta: float | None = None, *, group: Group = None) -> float:
         """The ε at which one more release would be accepted, one of Gaussian noise.
 
         Parameters
@@ -167,8 +168,8 @@ class BudgetAccountant:
                 return 0.0
             if fits(self.epsilon):
                 low = self.epsilon
-                if not fits(above := min(low * (1 + NEAR), high)):
-                    high = above
+                if not fits(min(low * (1 + NEAR), high)):
+                    return low
             while high > low * (1 + NEAR):
                 middle = math.sqrt(low * high)
                 low, high = (middle, high) if fits(middle) else (low, middle)
@@ -184,17 +185,13 @@ class BudgetAccountant:
         """
         with self._held():
             self._closed = "has been handed over"
-            return json.dumps({
-                "schema": SCHEMA,
-                "version": VERSION,
-                "epsilon": self.epsilon,
-                "delta": self.delta,
-                "token": secrets.token_hex(16),
-                "releases": [[*spent.cost, spent.group] for spent in self._spent]
-            })
+            releases = [[*spent.cost, spent.group] for spent in self._spent]
+            return json.dumps(
+                dict(schema=SCHEMA, version=VERSION, epsilon=self.epsilon, delta=self.delta,
+                     token=secrets.token_hex(16), releases=releases))
 
     @classmethod
-    def take_over(cls, document: str) -> "BudgetAccountant":
+    def take_over(cls, document: str) -> Self:
         """The account of which `hand_over` made this document.
 
         ValueError for another document, and where this process has taken it over before.
@@ -206,10 +203,8 @@ class BudgetAccountant:
             token, listed = fields.text(content["token"], "token"), content["releases"]
             if not isinstance(listed, list):
                 raise ValueError(f"releases is {listed!r}; accepted is a list")
-            account._spent += [
-                Spent(Cost.checked(law, loss, d), group_label(group))
-                for law, loss, d, group in listed
-            ]
+            for law, loss, d, group in listed:
+                account._spent.append(Spent(Cost.checked(law, loss, d), group_label(group)))
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"document is no account ({error}); accepted is what hand_over has "
                              f"made, version {VERSION} of {SCHEMA!r}") from error
@@ -269,8 +264,11 @@ class BudgetAccountant:
                    default=0.0)
 
 
-def spending(accountant: BudgetAccountant | None, mechanism: Any, d: int,
-             group: str | int | None = None) -> contextlib.AbstractContextManager[None]:
+Account = BudgetAccountant | None  # what releases take; without one nothing is written down
+
+
+def spending(accountant: Account, mechanism: Any, d: int,
+             group: Group = None) -> contextlib.AbstractContextManager[None]:
     """The context in which an estimator does all that comes before it draws.
 
     What fails there is given back; without an account it does nothing. ValueError for an account or
@@ -287,23 +285,21 @@ def spending(accountant: BudgetAccountant | None, mechanism: Any, d: int,
 _TAKEN, _TAKING = set(), threading.Lock()  # tokens of documents, in this process
 
 
-def group_label(group: str | int | None) -> str | int | None:
+def group_label(group: Group) -> Group:
     """A label of a group as a str, an int or None."""
     if group is None:
         return None
     if fields.writable(group):
         return str.__str__(group)  # an Enum's own str is another text
-    whole = isinstance(group, numbers.Integral) and not isinstance(group, bool)
-    if whole and abs(int(group)) < 2**63:
-        return int(group)
+    with contextlib.suppress(ValueError):
+        return integer(group, "group", 1 - 2**63, 2**63 - 1)
     raise ValueError(f"group is {group!r}; accepted are a str that UTF-8 can write, an integer "
                      "below 2**63 in size, or None for all")
 
 
 def _pure(costs):
     """The sum of the largest losses, exact; infinite where one has none."""
-    return sum(math.inf if cost.law == "gaussian" else fractions.Fraction(cost.loss)
-               for cost in costs)
+    return sum(math.inf if cost.law == "gaussian" else Fraction(cost.loss) for cost in costs)
 
 
 @functools.lru_cache(4096)  # with groups: those of whom nothing new is released stay as they are

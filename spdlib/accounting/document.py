@@ -5,7 +5,6 @@ made it. But for the release itself no field of it depends on a record.
 """
 
 import dataclasses
-import functools
 import importlib.metadata
 import json
 import math
@@ -19,19 +18,15 @@ from .._checks import choice, flag, integer, positive
 from ..mechanisms import public_of
 from ..spaces.ball import POLICIES, ball_radius
 from . import fields
-from .account import group_label
+from .account import Group, group_label
 from .fields import Document, may, must
 
 SCHEMA, VERSION = "spdlib.release", 2
 ADJACENCY = "one of n records replaced by any other"
 PACKAGES = "numpy", "scipy", "opendp"
-TOGETHER = (  # of these fields a document has all or none: one line for each kind of release
-    ("mean", "step", "statistic", "largest_share"),
-    ("means", "steps", "labels", "counts"),
-    ("point", "velocity", "x_range", "speed"),
-    ("spread",),
-    ("count",),
-)
+# Of the fields of each kind of release a document has all or none.
+TOGETHER = (("mean", "step", "statistic", "largest_share"), ("means", "steps", "labels", "counts"),
+            ("point", "velocity", "x_range", "speed"), ("spread",), ("count",))
 FIRST = (  # the fields of version 1, which only PrivateFrechetMean wrote
     "mean step log_mean statistic mechanism on_invalid noise epsilon delta mu rho privacy adjacency"
     " n space center radius largest_share shrink group seeded versions").split()
@@ -140,11 +135,11 @@ class Release(Document):
     point: np.ndarray | None = may(fields.point)
     velocity: np.ndarray | None = may(fields.array)
     spread: float | None = may(fields.size)
-    count: int | None = may(functools.partial(integer, low=0))
+    count: int | None = may(lambda value, name: integer(value, name, 0))
     regions: dict | None = may(fields.dict_of(positive))
     mechanism: str = must(fields.text)
     statistic: str | None = may(fields.text)
-    on_invalid: str = must(functools.partial(choice, accepted=POLICIES))
+    on_invalid: str = must(lambda value, name: choice(value, name, POLICIES))
     noise: dict = must(fields.dict_of(fields.finite))
     noises: dict | None = may(fields.dict_of(fields.dict_of(fields.finite)))
     epsilon: float = must(fields.epsilon)
@@ -153,15 +148,15 @@ class Release(Document):
     rho: float | None = may(positive)
     shares: dict | None = may(fields.dict_of(fields.share))
     privacy: str = must(fields.text)
-    adjacency: str = must(functools.partial(choice, accepted=(ADJACENCY,)))
-    n: int = must(functools.partial(integer, low=1))
-    ball: ReleasedBall = must(functools.partial(fields.read, ReleasedBall))
+    adjacency: str = must(lambda value, name: choice(value, name, (ADJACENCY,)))
+    n: int = must(lambda value, name: integer(value, name, 1))
+    ball: ReleasedBall = must(lambda value, name: fields.read(ReleasedBall, value, name))
     x_range: np.ndarray | None = may(fields.array)
     speed: float | None = may(fields.size)
     bias: float | None = may(fields.size)
     largest_share: float | None = may(fields.share)
     shrink: bool = must(flag)
-    group: str | int | None = may(lambda value, name: group_label(value))
+    group: Group = may(lambda value, name: group_label(value))
     seeded: bool = must(flag)
     versions: dict = must(fields.dict_of(fields.text))
 
@@ -212,7 +207,7 @@ def in_words(promise: str, mechanism: Any, query: Any, seeded: bool) -> str:
     return promise
 
 
-def document(private: Any, query: Any, mechanism: Any, *, group: str | int | None, seeded: bool,
+def document(private: Any, query: Any, mechanism: Any, *, group: Group, seeded: bool,
              **released: Any) -> Release:
     """The Release of a fitted estimator; `released` are the fields that only its kind has.
 

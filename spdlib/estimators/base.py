@@ -1,11 +1,10 @@
 """What the estimators share: parameters by name, how they show, when they shrink."""
 
-import functools
 import inspect
-from typing import Any
+from typing import Any, Self
 
 from .._checks import choice, flag
-from ..accounting import spending
+from ..accounting import in_words, spending
 
 
 class Estimator:
@@ -21,7 +20,7 @@ class Estimator:
         """The parameters, a dict, as scikit-learn expects."""
         return {name: getattr(self, name) for name in self._parameters()}
 
-    def set_params(self, **parameters: Any) -> "Estimator":
+    def set_params(self, **parameters: Any) -> Self:
         """Set parameters by name; returns itself. ValueError for an unknown name.
 
         One of an earlier version is refused with the call of today.
@@ -64,6 +63,12 @@ class Estimator:
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
 
+    def _promise(self, words, mechanism, query, seeded):
+        """Say what has made the release, and what it promises to whom: that is in the `words`."""
+        promise = f"({self.epsilon}, {self.delta})-differentially private{words}"
+        self.mechanism_ = mechanism
+        self.privacy_ = in_words(promise, mechanism, query, seeded)
+
 
 def paid(mechanism, query, dim, rng, accountant, group):
     """What draws an answer of `dim` coordinates, once it is paid for.
@@ -73,7 +78,7 @@ def paid(mechanism, query, dim, rng, accountant, group):
     rng = mechanism.source(rng)
     with spending(accountant, mechanism, dim, group):
         draw = mechanism.prepared(query)
-    return functools.partial(draw, rng)
+    return lambda: draw(rng)
 
 
 def check_shrinks(shrink, query, mechanism):

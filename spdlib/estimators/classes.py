@@ -1,16 +1,15 @@
 """The means of several classes, released together at one promise."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import Seed
-from ..accounting import BudgetAccountant, in_words
+from ..accounting.account import Account, Group
 from ..mechanisms import MEANS, Choice, Mechanism, chosen
 from ..queries import ClassSums
-from ..spaces import Ball
-from ..spaces.ball import project_to_ball, shrink_to_center
+from ..spaces.ball import Ball, project_to_ball, shrink_to_center
 from .base import Estimator, check_shrinks, paid
 
 
@@ -97,9 +96,8 @@ class PrivateClassMeans(Estimator):
         self.labels, self.shrink = labels, shrink
 
     @np.errstate(all="ignore")
-    def fit(self, X: ArrayLike, y: ArrayLike, *, rng: Seed = None,
-            accountant: BudgetAccountant | None = None,
-            group: str | int | None = None) -> "PrivateClassMeans":
+    def fit(self, X: ArrayLike, y: ArrayLike, *, rng: Seed = None, accountant: Account = None,
+            group: Group = None) -> Self:
         """Release the means of the classes.
 
         Parameters
@@ -138,15 +136,11 @@ class PrivateClassMeans(Estimator):
         space, center = query.space, query.ball.center
         self.means_ = np.stack(
             [space.exp(center, space.within_reach(center, step)) for step in steps])
-        self.classes_, self.counts_, self.mechanism_ = query.classes, counts, mechanism
-        self.privacy_ = in_words(self._promise(query), mechanism, query, rng is not None)
+        self.classes_, self.counts_ = query.classes, counts
+        replaced = f"one of n = {query.n} records is replaced, with its label; n"
+        if self.labels == "public":
+            replaced = "one record is replaced within its class; labels, and so sizes of classes"
+        words = (f", all means together, when {replaced}, the classes and the ball of radius "
+                 f"{query.radius} are public")
+        self._promise(words, mechanism, query, rng is not None)
         return self
-
-    def _promise(self, query):
-        replaced = {
-            "private": f"one of n = {query.n} records is replaced, with its label; n",
-            "public": "one record is replaced within its class; labels, and so sizes of classes",
-        }
-        return (f"({self.epsilon}, {self.delta})-differentially private, all means together, when "
-                f"{replaced[self.labels]}, the classes and the ball of radius {query.radius} are "
-                "public")

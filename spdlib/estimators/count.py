@@ -6,17 +6,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import Seed, generator
-from ..accounting import BudgetAccountant, spending
+from ..accounting.account import Account, Group, spending
 from ..mechanisms import DiscreteLaplace
 from ..queries import FrechetMean
-from ..spaces import Ball
-from ..spaces.ball import outside_ball
+from ..spaces.ball import Ball, outside_ball
 
 
 @np.errstate(all="ignore")  # a warning, where a square is no float, would speak of the data
 def private_clipped_count(X: ArrayLike, ball: Ball, epsilon: float, *, on_invalid: str = "raise",
-                          rng: Seed = None, accountant: BudgetAccountant | None = None,
-                          group: str | int | None = None) -> int:
+                          rng: Seed = None, accountant: Account = None, group: Group = None) -> int:
     """How many records are outside the public ball, with noise: a release of its own that costs ε.
 
     How many records a mean clips is a fact about the data and stays inside; this count, ε-DP where

@@ -1,21 +1,18 @@
 """The private release of a Fréchet mean."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import Seed, choice
-from ..accounting import BudgetAccountant, document, in_words
-from ..accounting.fields import text
+from ..accounting import document, fields
+from ..accounting.account import Account, Group
 from ..mechanisms import MEANS, Choice, MeanName, Mechanism, chosen
-from ..queries import FrechetMean, RunningMean
-from ..queries.mean import checked_ball
+from ..queries.mean import FrechetMean, RunningMean, checked_ball
 from ..spaces import Ball, LogEuclidean
 from ..spaces.ball import project_to_ball, shrink_to_center
 from .base import Estimator, check_shrinks, paid
-
-STATISTICS = "frechet", "tangent"
 
 
 class PrivateFrechetMean(Estimator):
@@ -129,8 +126,7 @@ class PrivateFrechetMean(Estimator):
 
     @np.errstate(all="ignore")
     def fit(self, X: ArrayLike, y: None = None, *, sample_weight: ArrayLike | None = None,
-            rng: Seed = None, accountant: BudgetAccountant | None = None,
-            group: str | int | None = None) -> "PrivateFrechetMean":
+            rng: Seed = None, accountant: Account = None, group: Group = None) -> Self:
         """Release the mean of the records.
 
         Parameters
@@ -172,7 +168,7 @@ class PrivateFrechetMean(Estimator):
         draw = paid(mechanism, query, query.space.dim, rng, accountant, group)
         return self._release(query, mechanism, draw, rng is not None, group)
 
-    def partial_fit(self, X: ArrayLike, y: None = None) -> "PrivateFrechetMean":
+    def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
         """Take in a batch of the `n` records of which the constructor was told; returns itself.
 
         Any order and any partition of them give the same sum, to the last bit (claim SP-22); memory
@@ -201,8 +197,7 @@ class PrivateFrechetMean(Estimator):
         return self
 
     @np.errstate(all="ignore")
-    def release(self, rng: Seed = None, *, accountant: BudgetAccountant | None = None,
-                group: str | int | None = None) -> "PrivateFrechetMean":
+    def release(self, rng: Seed = None, *, accountant: Account = None, group: Group = None) -> Self:
         """Release the mean of the records that came in batches, and forget their sum; itself.
 
         Fewer records than n count as the centre. What ends before anything is drawn, however it
@@ -248,14 +243,14 @@ class PrivateFrechetMean(Estimator):
 
     def _ball(self):
         """The ball in which the statistic is a Fréchet mean: for the tangent mean, the chart."""
-        tangent = choice(self.statistic, "statistic", STATISTICS) == "tangent"
+        tangent = choice(self.statistic, "statistic", ("frechet", "tangent")) == "tangent"
         ball = checked_ball(self.ball)
         return ball.tangent() if tangent else ball
 
     def _mechanism(self, query):
         """The mechanism for this query. ValueError for parameters that are none."""
         mechanism = chosen(self.mechanism, MEANS).of(query, self.epsilon, self.delta)
-        text(mechanism.name, "name")  # or no document could be read
+        fields.text(mechanism.name, "name")  # or no document could be read
         check_shrinks(self.shrink, query, mechanism)
         if mechanism.each and query.weights is not None:
             raise ValueError(f"weights are given with {mechanism.name!r}; accepted is None, since "
@@ -272,11 +267,9 @@ class PrivateFrechetMean(Estimator):
         if isinstance(space, LogEuclidean):
             self.log_mean_ = space.coordinates(center) + step
         self.mean_ = space.exp(center, space.within_reach(center, step))
-        self.mechanism_ = mechanism
-        promise = (f"({self.epsilon}, {self.delta})-differentially private when one of n = "
-                   f"{query.n} records is replaced; n and the ball of radius {query.radius} are "
-                   "public")
-        self.privacy_ = in_words(promise, mechanism, query, seeded)
+        words = (f" when one of n = {query.n} records is replaced; n and the ball of radius "
+                 f"{query.radius} are public")
+        self._promise(words, mechanism, query, seeded)
         if mechanism.is_proved(query):
             self.release_ = document(self, query, mechanism, group=group, seeded=seeded,
                                      mean=self.mean_, step=step,

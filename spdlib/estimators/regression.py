@@ -1,12 +1,12 @@
 """Private geodesic regression: the estimator that releases a curve, and what to expect of it."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import Seed, finite, generator, integer, number
-from ..accounting import BudgetAccountant, in_words
+from ..accounting.account import Account, Group
 from ..mechanisms import CURVES, Choice, CurveName, Mechanism, chosen
 from ..queries import CurveQuery
 from ..queries.mean import checked_ball
@@ -111,9 +111,8 @@ class PrivateGeodesicRegression(Estimator):
         self.x_range, self.mechanism, self.on_invalid = x_range, mechanism, on_invalid
 
     @np.errstate(all="ignore")
-    def fit(self, x: ArrayLike, Y: ArrayLike, *, rng: Seed = None,
-            accountant: BudgetAccountant | None = None,
-            group: str | int | None = None) -> "PrivateGeodesicRegression":
+    def fit(self, x: ArrayLike, Y: ArrayLike, *, rng: Seed = None, accountant: Account = None,
+            group: Group = None) -> Self:
         """Release the curve through the records.
 
         Parameters
@@ -146,12 +145,10 @@ class PrivateGeodesicRegression(Estimator):
         self.point_ = space.exp(center, step)
         self.velocity_ = space.transport(center, step, u[dim:]) / (high - low)
         self.middle_ = low + (high - low) / 2
-        self.mechanism_ = mechanism
-        promise = (
-            f"({self.epsilon}, {self.delta})-differentially private when one of n = {query.n} "
-            f"records (x, y) is replaced; n, the range {self.x_range} of x, the ball of radius "
-            f"{query.radius} and the speed {self.speed} are public")
-        self.privacy_ = in_words(promise, mechanism, query, rng is not None)
+        words = (f" when one of n = {query.n} records (x, y) is replaced; n, the range "
+                 f"{self.x_range} of x, the ball of radius {query.radius} and the speed "
+                 f"{self.speed} are public")
+        self._promise(words, mechanism, query, rng is not None)
         return self
 
     def predict(self, x: ArrayLike) -> np.ndarray:
