@@ -24,8 +24,7 @@ def sample_by_boxes(log_density, radius, dim, size, rng, least=AT_ONCE, looks=0.
     radii = np.atleast_1d(radius)
     d = dim // len(radii)
     cube = np.stack(np.meshgrid(*d * [(-0.5, 0.5)], indexing="ij"), axis=-1).reshape(-1, d)
-    children = np.stack(
-        [np.pad(cube, ((0, 0), (d * i, dim - d - d * i))) for i in range(len(radii))])
+    children = np.kron(np.eye(len(radii)), cube).reshape(len(radii), len(cube), dim)
     centers, halves = np.zeros((1, dim)), radii[None].astype(float)
     ceilings, boxes, proposals = _ceilings(log_density, centers, halves, radius), 1, 0
     draws = [np.empty((0, dim))]
@@ -55,9 +54,8 @@ def sample_by_boxes(log_density, radius, dim, size, rng, least=AT_ONCE, looks=0.
         parts, widths = parts[touch], widths[touch]
         centers = np.concatenate([np.delete(centers, split, axis=0), parts])
         halves = np.concatenate([np.delete(halves, split, axis=0), widths])
-        ceilings = np.concatenate(
-            [np.delete(ceilings, split),
-             _ceilings(log_density, parts, widths, radius)])
+        tops = _ceilings(log_density, parts, widths, radius)
+        ceilings = np.concatenate([np.delete(ceilings, split), tops])
     return np.concatenate(draws), proposals
 
 
@@ -76,8 +74,7 @@ def _ceilings(log_density, centers, halves, radius):
 
 def _parts(v, radius):
     """The vectors `v`, shape (m, dim), as m times one in each of the balls of these radii."""
-    balls = np.size(radius)
-    return v.reshape(len(v), balls, v.shape[-1] // balls)
+    return v.reshape(len(v), np.size(radius), v.shape[-1] // np.size(radius))
 
 
 def inside_balls(v, radius):

@@ -189,7 +189,7 @@ class Ball:
         X = space.evened(np.array(X, complex if X.dtype.kind == "c" else float, order="C"))
         steps, sound = space.where_log(self.center, X)
         if on_invalid == "raise" and not sound.all():
-            space.taken(X, name)  # says what is wrong
+            space.points(X, name)  # says what is wrong
             raise ValueError(f"{name}[{sound.argmin()}] is none; accepted are points of {space!r}")
         return steps, sound
 
@@ -225,11 +225,9 @@ def clip_to_ball(y, radius, grid=None, weights=1.0):
     cut *= np.minimum(limit / grid / norm, 1)[:, None]
     odd = ~np.isfinite(norm)
     if odd.any():
-        if not np.isfinite(y[odd]).all():
-            finite(y, "y")
+        finite(y, "y")
         cut[odd] = _into_ball(np.ascontiguousarray(y[odd]), limit) / grid
-    if np.ndim(weights):
-        cut *= weights
+    cut *= weights
     np.trunc(cut, out=cut)
     cut *= grid
     return cut
