@@ -182,18 +182,19 @@ class Space:
 
     def vectors(self, v, name) -> np.ndarray:
         """`v` as float64 coordinates, shape `(..., dim)`."""
-        v = finite(v, name)
-        if v.shape[-1:] != (self.dim,):
-            raise ValueError(f"{name} has shape {v.shape}; accepted is (..., {self.dim})")
-        return v
+        return _ending(finite(v, name), (self.dim,), name)
 
     def shaped(self, X, name) -> np.ndarray:
         """`X` as an array whose last axes are those of a point."""
-        X = of_numbers(self.numbers)(X, name)
-        if X.shape[-len(self.shape):] != self.shape:
-            ends = ", ".join(map(str, self.shape))
-            raise ValueError(f"{name} has shape {X.shape}; accepted is (..., {ends})")
-        return X
+        return _ending(of_numbers(self.numbers)(X, name), self.shape, name)
+
+
+def _ending(A, shape, name):
+    """`A`, if its last axes have this shape."""
+    if A.shape[-len(shape):] != shape:
+        ends = ", ".join(map(str, shape))
+        raise ValueError(f"{name} has shape {A.shape}; accepted is (..., {ends})")
+    return A
 
 
 class Flat(Space):
@@ -302,9 +303,8 @@ class Curved(Space):
         steps = self.steps(self.points(M, "M"), self.points(X, "X"))
         reach = self.injectivity_radius
         if reach < math.inf and (bad := ~(lengths(steps) < reach * (1 - CUT))).any():
-            index = first(bad)
-            raise ValueError(f"X{at(index)} is a cut point of M: no shortest way there is the only "
-                             f"one; accepted are points nearer than {reach:.6g}")
+            raise ValueError(f"X{at(first(bad))} is a cut point of M: no shortest way there is the "
+                             f"only one; accepted are points nearer than {reach:.6g}")
         return steps
 
     def exp(self, M, *steps):
