@@ -81,8 +81,7 @@ def laplace_steps(space, scale, shape=(), rng=None, within=None):
         was drawn then.
     """
     scale, shape, rng = positive(scale, "scale"), _shape(shape), generator(rng)
-    boundless = within is None and math.isinf(space.injectivity_radius)
-    if boundless and space.growth == 0:
+    if within is None and math.isinf(space.injectivity_radius) and space.growth == 0:
         return scale * sample_laplace((*shape, space.dim), rng)
     return _draw(space, *_law(space, scale, within), shape, rng)
 
@@ -146,12 +145,10 @@ class RadialLaw:
         if (bad := (q < 0) | (q > 1)).any():
             index = first(bad)
             raise ValueError(f"q{at(index)} is {q[index]}; accepted are numbers from 0 to 1")
-        below, above = np.full(q.shape, self.low), np.full(q.shape, self.high)
-        for _ in range(BISECTIONS):
-            middle = (below + above) / 2
-            less = self.cdf(middle) < q
-            below, above = np.where(less, middle, below), np.where(less, above, middle)
-        return ((below + above) / 2)[()]
+        x = np.full(q.shape, self.low)
+        for step in (self.high - self.low) * 2.0**-np.arange(1, BISECTIONS + 1):
+            x = np.where(self.cdf(x + step) < q, x + step, x)
+        return x[()]
 
     def moment(self, m):
         """Mean of the `m`-th power."""
