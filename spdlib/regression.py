@@ -59,9 +59,9 @@ def gradients(space, point, velocity, x, Y, clip=None):
 class GeodesicRegression:
     """The geodesic x ↦ exp(p, x v) with the least energy (Fletcher 2011), many fits at once.
 
-    By the method of Levenberg and Marquardt with exact gradients, from the record in the middle of
-    x. It ends where the gradient vanishes and the energy has only fallen; on a curved space there
-    may be other such geodesics.
+    On a flat space by its formula; on a curved one by the method of Levenberg and Marquardt with
+    exact gradients, from the record in the middle of x. That ends where the gradient vanishes and
+    the energy has only fallen; there may be other such geodesics.
 
     Parameters
     ----------
@@ -126,8 +126,7 @@ def _seen(space, point, velocity, x, Y):
     if x.ndim == 0 or Y.ndim <= d or not 0 < x.shape[-1] == Y.shape[-1 - d]:
         raise ValueError(f"x has shape {x.shape}; accepted is (..., n) with n ≥ 1, one number for "
                          "each record")
-    batches = (point.shape[:point.ndim - d], velocity.shape[:-1], x.shape[:-1],
-               Y.shape[:Y.ndim - d - 1])
+    batches = point.shape[:-d], velocity.shape[:-1], x.shape[:-1], Y.shape[:-1 - d]
     try:
         np.broadcast_shapes(*batches)
     except ValueError:
@@ -145,10 +144,10 @@ def _records(space, x, Y):
                          f"n) and (..., n, {', '.join(map(str, space.shape))}) with n ≥ 2")
     Y, d = space.points(Y, "Y"), len(space.inner)
     try:
-        batch = np.broadcast_shapes(x.shape, Y.shape[:Y.ndim - d])
+        batch = np.broadcast_shapes(x.shape, Y.shape[:-d])
     except ValueError:
-        raise ValueError(f"x has shape {x.shape} and Y is {Y.shape[:Y.ndim - d]} "
-                         "points; accepted are leading axes that broadcast") from None
+        raise ValueError(f"x has shape {x.shape} and Y is {Y.shape[:-d]} points; accepted are "
+                         "leading axes that broadcast") from None
     x, Y = np.broadcast_to(x, batch).copy(), np.broadcast_to(Y, (*batch, *space.inner))
     low, high = x.min(axis=-1) / 2, x.max(axis=-1) / 2
     if (bad := ~(high - low > 8 * EPS * np.maximum(np.abs(low), np.abs(high)))).any():
@@ -160,17 +159,14 @@ def _records(space, x, Y):
 
 def _fitted(space, t, Y, tolerance, batch):
     """Points and velocities at t = 0 of the fits, in blocks of fits."""
-    if space.flat:  # in units of their own, so that squares are floats
-        origin = Y[:, 0]
-        Y = Y - origin[:, None]
-        unit = np.abs(Y).max(axis=(1, 2))[:, None]
-        unit = np.where(unit > 0, unit, 1)
-        Y = Y / unit[..., None]
+    if space.flat:  # the line of least squares, since the t of a fit have the mean 0
+        weights, y = t / t.shape[-1], Y - Y[:, :1]
+        v = np.einsum("mn,mnd->md", weights, y) / np.einsum("mn,mn->m", weights, t)[:, None]
+        return Y[:, 0] + (y / t.shape[-1]).sum(axis=1), v
     size = max(ENTRIES // (t.shape[-1] * space.dim * min(space.dim, FEW)), 1)
     starts = range(0, max(len(t), 1), size)
     parts = [_descent(space, t[i:i + size], Y[i:i + size], tolerance, (i, batch)) for i in starts]
-    point, v = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return (origin + unit * point, unit * v) if space.flat else (point, v)
+    return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
 
 def _descent(space, x, Y, tolerance, place):
