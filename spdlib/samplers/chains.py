@@ -22,7 +22,7 @@ def sample_by_chains(log_density, x, radius, rng):
 
     def inside(v):
         log_p = np.full(len(v), -math.inf)
-        near = inside_balls(v, radius)
+        near = inside_balls(v.reshape(len(v), np.size(radius), -1), radius)
         log_p[near] = log_density(v[near])
         return log_p
 
