@@ -95,25 +95,21 @@ class GeodesicRegression:
         self.space, tolerance = space, positive(tolerance, "tolerance")
         x, Y = _records(space, x, Y)
         batch, n = x.shape[:-1], x.shape[-1]
-        t = x.reshape(-1, n)
-        middle = (t / n).sum(axis=-1)
-        t = t - middle[:, None]
+        self._middle = (x / n).sum(axis=-1, keepdims=True)
+        t = (x - self._middle).reshape(-1, n)
         scale = np.abs(t).max(axis=-1, keepdims=True)
         point, v = _fitted(space, t / scale, Y.reshape(-1, n, *space.inner), tolerance, batch)
         v = finite(v / scale, "velocity").reshape(*batch, space.dim)
-        self._middle = middle.reshape(batch)
-        point = space.point(point) if space.flat else point
         self._anchor = point.reshape(*batch, *space.shape), v
-        back = -self._middle[..., None] * self._anchor[1]
+        back = -self._middle * v
         self.point = space.exp(self._anchor[0], back)
-        self.velocity = space.transport(self._anchor[0], back, self._anchor[1])
+        self.velocity = space.transport(self._anchor[0], back, v)
         self.residuals = space.steps(space.points(self.predict(x)), Y)
         self.energy = finite(_square(self.residuals) / 2, "energy")
 
     def predict(self, x: ArrayLike) -> np.ndarray:
         """The points of the curve at `x`, shape `(..., m)`; they are `(..., m, *space.shape)`."""
-        x = finite(x, "x") - self._middle[..., None]
-        return predict(self.space, *self._anchor, x)
+        return predict(self.space, *self._anchor, finite(x, "x") - self._middle)
 
 
 def _seen(space, point, velocity, x, Y):
@@ -162,7 +158,7 @@ def _fitted(space, t, Y, tolerance, batch):
     if space.flat:  # the line of least squares, since the t of a fit have the mean 0
         weights, y = t / t.shape[-1], Y - Y[:, :1]
         v = np.einsum("mn,mnd->md", weights, y) / np.einsum("mn,mn->m", weights, t)[:, None]
-        return Y[:, 0] + (y / t.shape[-1]).sum(axis=1), v
+        return space.point(Y[:, 0] + (y / t.shape[-1]).sum(axis=1)), v
     size = max(ENTRIES // (t.shape[-1] * space.dim * min(space.dim, FEW)), 1)
     starts = range(0, max(len(t), 1), size)
     parts = [_descent(space, t[i:i + size], Y[i:i + size], tolerance, (i, batch)) for i in starts]

@@ -33,7 +33,6 @@ def sample_by_boxes(log_density, radius, dim, size, rng, least=AT_ONCE, looks=0.
         weights = np.cumsum(np.exp(logs - logs.max()))
         m = max(least, min(len(halves), 4 * missing))
         pick = np.searchsorted(weights, rng.random(m) * weights[-1], side="right")
-        pick = np.minimum(pick, len(halves) - 1)
         v = centers[pick] + halves[pick, :, None] * rng.uniform(-1, 1, (m, balls, d))
         inside, v = inside_balls(v, radius), v.reshape(m, dim)
         short = np.full(m, math.inf)

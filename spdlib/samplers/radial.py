@@ -5,7 +5,6 @@ times the volume, `exp(-‖v‖/scale + log_volume(v))`, is Laplace about the po
 """
 
 import math
-from functools import cache
 
 import numpy as np
 from numpy.polynomial import Chebyshev
@@ -23,7 +22,7 @@ CELLS = 512  # of the hat over what is
 DEGREE = 127  # of the polynomial that stands for a radial density
 BISECTIONS = 52  # of its interval, for a quantile
 SLACK = 1e-9  # more than rounding: what covers the density goes on covering it
-gauss = cache(leggauss)  # nodes and weights of Gauss's quadrature on [-1, 1]
+NODES, WEIGHTS = leggauss(DEGREE + 1)  # of Gauss's quadrature on [-1, 1]
 
 
 def sample_laplace(shape, rng=None):
@@ -117,11 +116,10 @@ class RadialLaw:
 
     def __init__(self, log_density, low, high):
         self.low, self.high = low, high
-        nodes, weights = gauss(DEGREE + 1)
-        self._nodes = low + (high - low) * (nodes + 1) / 2
+        self._nodes = low + (high - low) * (NODES + 1) / 2
         logs = log_density(self._nodes)
         top = logs.max()
-        self._weights = weights * np.exp(logs - top)
+        self._weights = WEIGHTS * np.exp(logs - top)
         self._weights /= self._weights.sum()
         density = Chebyshev.interpolate(lambda x: np.exp(log_density(x) - top), DEGREE, [low, high])
         integral = density.integ(lbnd=low)

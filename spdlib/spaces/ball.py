@@ -228,9 +228,7 @@ def clip_to_ball(y, radius, grid=None, weights=1.0):
         finite(y, "y")
         cut[odd] = _into_ball(np.ascontiguousarray(y[odd]), limit) / grid
     cut *= weights
-    np.trunc(cut, out=cut)
-    cut *= grid
-    return cut
+    return np.trunc(cut, out=cut) * grid
 
 
 def project_to_ball(y, radius):
@@ -277,8 +275,7 @@ def shrink_to_center(y, sigma):
 def _into_ball(y, radius):
     """`y` moved radially into the ball about 0; what lies in it stays as it is."""
     unit, norm, _ = _unit(y)
-    outside = outside_ball(y, radius)[..., None]
-    return np.where(outside, unit * (radius / np.maximum(norm, 1)), y)
+    return np.where(outside_ball(y, radius)[..., None], unit * (radius / np.maximum(norm, 1)), y)
 
 
 def outside_ball(y, radius):
