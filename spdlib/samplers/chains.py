@@ -16,7 +16,7 @@ def sample_by_chains(log_density, x, radius, rng):
     """Last states of Metropolis chains in the ball about 0 from the states `x`, shape `(m, dim)`.
 
     If `radius` has several entries, in the product of balls of these radii. Each run is twice as
-    long as the one before, until the chains have mixed; ValueError where they do not within
+    long as the one before, until the chains have mixed; ValueError where they have not after
     the last of `LENGTHS`.
     """
 
