@@ -25,7 +25,7 @@ LEAST, FIRM = 1e-15, 0.1  # damping, in units of the information on a straight l
 def predict(space, point, velocity, x):
     """The points exp(point, x velocity), shape `(..., n, *space.shape)`, for x `(..., n)`."""
     x, velocity = finite(x, "x"), finite(velocity, "velocity")
-    point = space.exp(point)[(..., None) + len(space.shape) * (slice(None),)]  # as many as x
+    point = np.expand_dims(space.exp(point), -1 - len(space.shape))  # as many as x
     return space.exp(point, x[..., None] * velocity[..., None, :])
 
 
@@ -59,9 +59,9 @@ def gradients(space, point, velocity, x, Y, clip=None):
 class GeodesicRegression:
     """The geodesic x ↦ exp(p, x v) with the least energy (Fletcher 2011), many fits at once.
 
-    By the method of Levenberg and Marquardt with exact gradients, from the record in the middle of
-    x. It ends where the gradient vanishes and the energy has only fallen; on a curved space there
-    may be other such geodesics.
+    On a flat space by its formula; on a curved one by the method of Levenberg and Marquardt with
+    exact gradients, from the record in the middle of x. That ends where the gradient vanishes and
+    the energy has only fallen; there may be other such geodesics.
 
     Parameters
     ----------
@@ -90,30 +90,26 @@ class GeodesicRegression:
         For what is no record, for x that are all equal, and where a fit has not converged.
     """
 
+    @np.errstate(over="ignore")  # `finite` says what has overflowed
     def __init__(self, x: ArrayLike, Y: ArrayLike, space: Space, tolerance: float = 1e-9):
         self.space, tolerance = space, positive(tolerance, "tolerance")
         x, Y = _records(space, x, Y)
         batch, n = x.shape[:-1], x.shape[-1]
-        t = x.reshape(-1, n)
-        middle = (t / n).sum(axis=-1)
-        t = t - middle[:, None]
+        self._middle = (x / n).sum(axis=-1, keepdims=True)
+        t = (x - self._middle).reshape(-1, n)
         scale = np.abs(t).max(axis=-1, keepdims=True)
         point, v = _fitted(space, t / scale, Y.reshape(-1, n, *space.inner), tolerance, batch)
-        with np.errstate(over="ignore"):
-            v = finite(v / scale, "velocity").reshape(*batch, space.dim)
-        self._middle = middle.reshape(batch)
-        self._anchor = space.given(point).reshape(*batch, *space.shape), v
-        back = -self._middle[..., None] * self._anchor[1]
+        v = finite(v / scale, "velocity").reshape(*batch, space.dim)
+        self._anchor = point.reshape(*batch, *space.shape), v
+        back = -self._middle * v
         self.point = space.exp(self._anchor[0], back)
-        self.velocity = space.transport(self._anchor[0], back, self._anchor[1])
-        self.residuals = space.steps(space.taken(self.predict(x)), Y)
-        with np.errstate(over="ignore"):
-            self.energy = finite(_square(self.residuals) / 2, "energy")
+        self.velocity = space.transport(self._anchor[0], back, v)
+        self.residuals = space.steps(space.points(self.predict(x)), Y)
+        self.energy = finite(_square(self.residuals) / 2, "energy")
 
     def predict(self, x: ArrayLike) -> np.ndarray:
         """The points of the curve at `x`, shape `(..., m)`; they are `(..., m, *space.shape)`."""
-        x = finite(x, "x") - self._middle[..., None]
-        return predict(self.space, *self._anchor, x)
+        return predict(self.space, *self._anchor, finite(x, "x") - self._middle)
 
 
 def _seen(space, point, velocity, x, Y):
@@ -122,12 +118,11 @@ def _seen(space, point, velocity, x, Y):
     Points are as the unchecked maps take them.
     """
     velocity, x = space.vectors(velocity, "velocity"), finite(x, "x")
-    point, Y, d = space.taken(point, "point"), space.taken(Y, "Y"), len(space.inner)
+    point, Y, d = space.points(point, "point"), space.points(Y, "Y"), len(space.inner)
     if x.ndim == 0 or Y.ndim <= d or not 0 < x.shape[-1] == Y.shape[-1 - d]:
         raise ValueError(f"x has shape {x.shape}; accepted is (..., n) with n ≥ 1, one number for "
                          "each record")
-    batches = (point.shape[:point.ndim - d], velocity.shape[:-1], x.shape[:-1],
-               Y.shape[:Y.ndim - d - 1])
+    batches = point.shape[:-d], velocity.shape[:-1], x.shape[:-1], Y.shape[:-1 - d]
     try:
         np.broadcast_shapes(*batches)
     except ValueError:
@@ -143,12 +138,12 @@ def _records(space, x, Y):
     if np.ndim(Y) <= d or x.ndim == 0 or x.shape[-1] != np.shape(Y)[-1 - d] or x.shape[-1] < 2:
         raise ValueError(f"x has shape {x.shape} and Y has shape {np.shape(Y)}; accepted are (..., "
                          f"n) and (..., n, {', '.join(map(str, space.shape))}) with n ≥ 2")
-    Y, d = space.taken(Y, "Y"), len(space.inner)
+    Y, d = space.points(Y, "Y"), len(space.inner)
     try:
-        batch = np.broadcast_shapes(x.shape, Y.shape[:Y.ndim - d])
+        batch = np.broadcast_shapes(x.shape, Y.shape[:-d])
     except ValueError:
-        raise ValueError(f"x has shape {x.shape} and Y is {Y.shape[:Y.ndim - d]} "
-                         "points; accepted are leading axes that broadcast") from None
+        raise ValueError(f"x has shape {x.shape} and Y is {Y.shape[:-d]} points; accepted are "
+                         "leading axes that broadcast") from None
     x, Y = np.broadcast_to(x, batch).copy(), np.broadcast_to(Y, (*batch, *space.inner))
     low, high = x.min(axis=-1) / 2, x.max(axis=-1) / 2
     if (bad := ~(high - low > 8 * EPS * np.maximum(np.abs(low), np.abs(high)))).any():
@@ -160,19 +155,14 @@ def _records(space, x, Y):
 
 def _fitted(space, t, Y, tolerance, batch):
     """Points and velocities at t = 0 of the fits, in blocks of fits."""
-    if space.flat:  # in units of their own, so that squares are floats
-        origin = Y[:, 0]
-        Y = Y - origin[:, None]
-        unit = np.abs(Y).max(axis=(1, 2))[:, None]
-        unit = np.where(unit > 0, unit, 1)
-        Y = Y / unit[..., None]
+    if space.flat:  # the line of least squares, since the t of a fit have the mean 0
+        weights, y = t / t.shape[-1], Y - Y[:, :1]
+        v = np.einsum("mn,mnd->md", weights, y) / np.einsum("mn,mn->m", weights, t)[:, None]
+        return space.point(Y[:, 0] + (y / t.shape[-1]).sum(axis=1)), v
     size = max(ENTRIES // (t.shape[-1] * space.dim * min(space.dim, FEW)), 1)
-    parts = [
-        _descent(space, t[i:i + size], Y[i:i + size], tolerance, (i, batch))
-        for i in range(0, max(len(t), 1), size)
-    ]
-    point, v = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return (origin + unit * point, unit * v) if space.flat else (point, v)
+    starts = range(0, max(len(t), 1), size)
+    parts = [_descent(space, t[i:i + size], Y[i:i + size], tolerance, (i, batch)) for i in starts]
+    return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
 
 def _descent(space, x, Y, tolerance, place):
@@ -207,7 +197,7 @@ def _descent(space, x, Y, tolerance, place):
         step = _newton if i >= PATIENCE and space.dim <= FEW else _gauss
         _move(space, fits, *step(space, fits))
     else:
-        name = at(np.unravel_index(place[0] + fits.index[0], place[1])) if place[1] else ""
+        name = at(np.unravel_index(place[0] + fits.index[0], place[1]))
         raise ValueError(f"the fit{name} stands at a gradient of {size[~done][0]:.6g} after {STEPS}"
                          f" steps; accepted is {fits.goal[0]:.6g}")
     if seen_from is not start:  # an isometry takes the one, and the frame there, to the other
@@ -242,8 +232,7 @@ def _newton(space, fits):
     The second derivatives are differences of gradients. Returns what `_gauss` does.
     """
     dim, h = space.dim, 1e-5 * _unit(space)
-    ways = h * np.concatenate([np.eye(2 * dim), -np.eye(2 * dim)])
-    a, b = ways[:, :dim], ways[:, dim:]
+    a, b = np.split(h * np.kron([[1], [-1]], np.eye(2 * dim)), 2, axis=1)  # a row for each way
     M, x, Y = space.among(fits.point), fits.x[:, None], fits.Y[:, None]
     point = space.ends(M, a)
     velocity = space.carried(M, a, fits.velocity[:, None] + b, point)
@@ -253,8 +242,8 @@ def _newton(space, fits):
     fall = np.einsum("mwij,mwjk,mwck->mwci", back, axes, fall).reshape(len(x), 4 * dim, 2 * dim)
     H = (fall[:, 2 * dim:] - fall[:, :2 * dim]) / (2 * h)
     fall = np.einsum("mij,mcj->mci", fits.axes, fits.fall).reshape(len(x), 2 * dim)
-    unit = np.ones((len(x), 2 * dim))  # in which the information on a straight line is 1
-    unit[:, dim:] = 1 / np.sqrt(np.mean(fits.x**2, axis=-1))[:, None]
+    # Units in which the information on a straight line is 1.
+    unit = np.where(np.arange(2 * dim) < dim, 1, 1 / np.sqrt(np.mean(fits.x**2, axis=-1))[:, None])
     H = unit[:, :, None] * (H + H.swapaxes(1, 2)) / 2 * unit[:, None]
     curving, Q = np.linalg.eigh(H)
     firm = np.maximum(np.abs(curving), 1e-6 * np.abs(curving).max(axis=-1, keepdims=True))
@@ -273,10 +262,9 @@ def _move(space, fits, change, slope, bend):
     point = space.ends(fits.point, a)
     velocity = space.carried(fits.point, a, fits.velocity + b, point)
     curve = curve_points(space, point, velocity, fits.x)
-    held = np.ones(len(fits.x), bool)
-    if space.growth > 0:  # a curve may leave what float64 holds
-        held = space.contains(curve).all(axis=-1)
-        curve[~held] = fits.curve[~held]
+    # Where volume grows, a curve may leave what float64 holds.
+    held = space.contains(curve).all(axis=-1) if space.growth > 0 else np.ones(len(fits.x), bool)
+    curve[~held] = fits.curve[~held]
     steps = space.steps(curve, fits.Y)
     gain = np.where(held, fits.energy - _square(steps) / 2, -np.inf)
     # of the squares, and of steps that are short beside the points between which they lead

@@ -355,7 +355,7 @@ def test_gauss_and_newton_end_at_the_same_curve(monkeypatch):
 
 def under_way(space, x, Y, point, velocity, damping):
     """Fits at this point and velocity, as a step of the descent finds them."""
-    Y = space.taken(Y)
+    Y = space.points(Y)
     curve = regression.curve_points(space, point, velocity, x)
     steps = space.steps(curve, Y)
     axes, f, s, fall = regression._falls(space, point, velocity, x, curve, steps)

@@ -22,11 +22,10 @@ def sample_by_boxes(log_density, radius, dim, size, rng, least=AT_ONCE, looks=0.
     draws are exact and independent.
     """
     radii = np.atleast_1d(radius)
-    d = dim // len(radii)
-    cube = np.stack(np.meshgrid(*d * [(-0.5, 0.5)], indexing="ij"), axis=-1).reshape(-1, d)
-    children = np.stack(
-        [np.pad(cube, ((0, 0), (d * i, dim - d - d * i))) for i in range(len(radii))])
-    centers, halves = np.zeros((1, dim)), radii[None].astype(float)
+    balls, d = len(radii), dim // len(radii)
+    cube = np.stack(np.meshgrid(*d * [(-0.5, 0.5)], indexing="ij"), axis=-1).reshape(-1, 1, d)
+    children = np.eye(balls)[:, None, :, None] * cube
+    centers, halves = np.zeros((1, balls, d)), radii[None].astype(float)
     ceilings, boxes, proposals = _ceilings(log_density, centers, halves, radius), 1, 0
     draws = [np.empty((0, dim))]
     while (missing := size - sum(map(len, draws))) > 0:
@@ -34,9 +33,8 @@ def sample_by_boxes(log_density, radius, dim, size, rng, least=AT_ONCE, looks=0.
         weights = np.cumsum(np.exp(logs - logs.max()))
         m = max(least, min(len(halves), 4 * missing))
         pick = np.searchsorted(weights, rng.random(m) * weights[-1], side="right")
-        pick = np.minimum(pick, len(halves) - 1)
-        v = centers[pick] + np.repeat(halves[pick], d, axis=1) * rng.uniform(-1, 1, (m, dim))
-        inside = inside_balls(v, radius)
+        v = centers[pick] + halves[pick, :, None] * rng.uniform(-1, 1, (m, balls, d))
+        inside, v = inside_balls(v, radius), v.reshape(m, dim)
         short = np.full(m, math.inf)
         short[inside] = ceilings[pick[inside]] - log_density(v[inside], 0.0)
         accepted = rng.standard_exponential(m) > short
@@ -47,17 +45,15 @@ def sample_by_boxes(log_density, radius, dim, size, rng, least=AT_ONCE, looks=0.
         split = refused[np.argsort(-times, kind="stable")][:most]
         boxes += len(cube) * len(split)
         longest = np.argmax(halves[split], axis=1)
-        steps = np.repeat(halves[split], d, axis=1)[:, None] * children[longest]
-        parts = (centers[split, None] + steps).reshape(-1, dim)
-        shrunk = halves[split] / np.where(np.arange(len(radii)) == longest[:, None], 2, 1)
-        widths = np.repeat(shrunk, len(cube), axis=0)
-        touch = inside_balls(np.maximum(np.abs(parts) - np.repeat(widths, d, axis=1), 0), radius)
+        parts = centers[split, None] + halves[split, None, :, None] * children[longest]
+        parts = parts.reshape(-1, balls, d)
+        widths = np.repeat(halves[split] / (1 + np.eye(balls)[longest]), len(cube), axis=0)
+        touch = inside_balls(np.maximum(np.abs(parts) - widths[..., None], 0), radius)
         parts, widths = parts[touch], widths[touch]
         centers = np.concatenate([np.delete(centers, split, axis=0), parts])
         halves = np.concatenate([np.delete(halves, split, axis=0), widths])
-        ceilings = np.concatenate(
-            [np.delete(ceilings, split),
-             _ceilings(log_density, parts, widths, radius)])
+        tops = _ceilings(log_density, parts, widths, radius)
+        ceilings = np.concatenate([np.delete(ceilings, split), tops])
     return np.concatenate(draws), proposals
 
 
@@ -67,19 +63,12 @@ def _ceilings(log_density, centers, halves, radius):
     That is, in each ball, no further from the point of the ball that is nearest to the box's centre
     than from the centre itself.
     """
-    parts = _parts(centers, radius)
-    norm = lengths(parts)
-    nearest = parts * np.minimum(1, radius / np.maximum(norm, radius))[..., None]
-    reach = halves * math.sqrt(parts.shape[-1])
-    return log_density(nearest.reshape(centers.shape), reach if np.ndim(radius) else reach[:, 0])
-
-
-def _parts(v, radius):
-    """The vectors `v`, shape (m, dim), as m times one in each of the balls of these radii."""
-    balls = np.size(radius)
-    return v.reshape(len(v), balls, v.shape[-1] // balls)
+    m, balls, d = centers.shape
+    nearest = centers * np.minimum(1, radius / np.maximum(lengths(centers), radius))[..., None]
+    reach = halves * math.sqrt(d)
+    return log_density(nearest.reshape(m, balls * d), reach if np.ndim(radius) else reach[:, 0])
 
 
 def inside_balls(v, radius):
-    """Which of the vectors `v` are in the ball, or the product of balls, about 0."""
-    return (lengths(_parts(v, radius)) <= radius).all(axis=-1)
+    """Which of the vectors `v`, shape (m, balls, d), are in the product of balls about 0."""
+    return (lengths(v) <= radius).all(axis=-1)

@@ -7,7 +7,8 @@ import numpy as np
 from .._checks import at, finite, first, generator, integer
 from .boxes import inside_balls
 
-TUNING, MOST_STEPS = 40, 2**15  # rounds to tune, steps at most
+TUNING = 40  # rounds to tune
+LENGTHS = [2**i for i in range(9, 16)]  # steps of the runs, one after the other
 MIXED = 1.05  # largest split-R̂ of chains whose last states are taken: 20 relaxation times or so
 
 
@@ -15,33 +16,29 @@ def sample_by_chains(log_density, x, radius, rng):
     """Last states of Metropolis chains in the ball about 0 from the states `x`, shape `(m, dim)`.
 
     If `radius` has several entries, in the product of balls of these radii. Each run is twice as
-    long as the one before, until the chains have mixed; ValueError where they do not within
-    `MOST_STEPS` steps.
+    long as the one before, until the chains have mixed; ValueError where they have not after
+    the last of `LENGTHS`.
     """
 
     def inside(v):
         log_p = np.full(len(v), -math.inf)
-        near = inside_balls(v, radius)
+        near = inside_balls(v.reshape(len(v), np.size(radius), -1), radius)
         log_p[near] = log_density(v[near])
         return log_p
 
-    def run(x, steps):
-        states = []
-        x, acceptance = metropolis(inside, lambda x, rng: x + width * rng.standard_normal(x.shape),
-                                   x, steps, rng, lambda x: states.append(x.copy()))
-        return x, acceptance, states
+    def propose(x, rng):
+        return x + width * rng.standard_normal(x.shape)
 
     width = np.repeat(radius, x.shape[-1] // np.size(radius))
     for _ in range(TUNING):
-        x, acceptance, _ = run(x, 20)
+        x, acceptance = metropolis(inside, propose, x, 20, rng)
         width = width * math.exp(2 * (acceptance.mean() - 0.25))
-    steps = 512
-    while steps <= MOST_STEPS:
-        x, _, states = run(x, steps)
+    for steps in LENGTHS:
+        states = []
+        x, _ = metropolis(inside, propose, x, steps, rng, lambda x, to=states: to.append(x.copy()))
         if (rhat := split_rhat(np.stack(states)).max()) <= MIXED:
             return x
-        steps *= 2
-    raise ValueError(f"the chains have a split-R̂ of {rhat:.3f} after {MOST_STEPS} steps; accepted "
+    raise ValueError(f"the chains have a split-R̂ of {rhat:.3f} after {steps} steps; accepted "
                      f"is {MIXED}")
 
 

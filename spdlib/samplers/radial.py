@@ -5,7 +5,6 @@ times the volume, `exp(-‖v‖/scale + log_volume(v))`, is Laplace about the po
 """
 
 import math
-from functools import cache
 
 import numpy as np
 from numpy.polynomial import Chebyshev
@@ -23,7 +22,7 @@ CELLS = 512  # of the hat over what is
 DEGREE = 127  # of the polynomial that stands for a radial density
 BISECTIONS = 52  # of its interval, for a quantile
 SLACK = 1e-9  # more than rounding: what covers the density goes on covering it
-gauss = cache(leggauss)  # nodes and weights of Gauss's quadrature on [-1, 1]
+NODES, WEIGHTS = leggauss(DEGREE + 1)  # of Gauss's quadrature on [-1, 1]
 
 
 def sample_laplace(shape, rng=None):
@@ -81,8 +80,7 @@ def laplace_steps(space, scale, shape=(), rng=None, within=None):
         was drawn then.
     """
     scale, shape, rng = positive(scale, "scale"), _shape(shape), generator(rng)
-    boundless = within is None and math.isinf(space.injectivity_radius)
-    if boundless and space.growth == 0:
+    if within is None and math.isinf(space.injectivity_radius) and space.growth == 0:
         return scale * sample_laplace((*shape, space.dim), rng)
     return _draw(space, *_law(space, scale, within), shape, rng)
 
@@ -118,11 +116,10 @@ class RadialLaw:
 
     def __init__(self, log_density, low, high):
         self.low, self.high = low, high
-        nodes, weights = gauss(DEGREE + 1)
-        self._nodes = low + (high - low) * (nodes + 1) / 2
+        self._nodes = low + (high - low) * (NODES + 1) / 2
         logs = log_density(self._nodes)
         top = logs.max()
-        self._weights = weights * np.exp(logs - top)
+        self._weights = WEIGHTS * np.exp(logs - top)
         self._weights /= self._weights.sum()
         density = Chebyshev.interpolate(lambda x: np.exp(log_density(x) - top), DEGREE, [low, high])
         integral = density.integ(lbnd=low)
@@ -146,12 +143,10 @@ class RadialLaw:
         if (bad := (q < 0) | (q > 1)).any():
             index = first(bad)
             raise ValueError(f"q{at(index)} is {q[index]}; accepted are numbers from 0 to 1")
-        below, above = np.full(q.shape, self.low), np.full(q.shape, self.high)
-        for _ in range(BISECTIONS):
-            middle = (below + above) / 2
-            less = self.cdf(middle) < q
-            below, above = np.where(less, middle, below), np.where(less, above, middle)
-        return ((below + above) / 2)[()]
+        x = np.full(q.shape, self.low)
+        for step in (self.high - self.low) * 2.0**-np.arange(1, BISECTIONS + 1):
+            x = np.where(self.cdf(x + step) < q, x + step, x)
+        return x[()]
 
     def moment(self, m):
         """Mean of the `m`-th power."""

@@ -189,7 +189,7 @@ class Ball:
         X = space.evened(np.array(X, complex if X.dtype.kind == "c" else float, order="C"))
         steps, sound = space.where_log(self.center, X)
         if on_invalid == "raise" and not sound.all():
-            space.taken(X, name)  # says what is wrong
+            space.points(X, name)  # says what is wrong
             raise ValueError(f"{name}[{sound.argmin()}] is none; accepted are points of {space!r}")
         return steps, sound
 
@@ -225,14 +225,10 @@ def clip_to_ball(y, radius, grid=None, weights=1.0):
     cut *= np.minimum(limit / grid / norm, 1)[:, None]
     odd = ~np.isfinite(norm)
     if odd.any():
-        if not np.isfinite(y[odd]).all():
-            finite(y, "y")
+        finite(y, "y")
         cut[odd] = _into_ball(np.ascontiguousarray(y[odd]), limit) / grid
-    if np.ndim(weights):
-        cut *= weights
-    np.trunc(cut, out=cut)
-    cut *= grid
-    return cut
+    cut *= weights
+    return np.trunc(cut, out=cut) * grid
 
 
 def project_to_ball(y, radius):
@@ -279,8 +275,7 @@ def shrink_to_center(y, sigma):
 def _into_ball(y, radius):
     """`y` moved radially into the ball about 0; what lies in it stays as it is."""
     unit, norm, _ = _unit(y)
-    outside = outside_ball(y, radius)[..., None]
-    return np.where(outside, unit * (radius / np.maximum(norm, 1)), y)
+    return np.where(outside_ball(y, radius)[..., None], unit * (radius / np.maximum(norm, 1)), y)
 
 
 def outside_ball(y, radius):

@@ -62,6 +62,11 @@ class Space:
     origin: np.ndarray | None
     numbers: type = float
 
+    @property
+    def inner(self):
+        """Shape of a point as the unchecked maps take it: in a flat space of its coordinates."""
+        return (self.dim,) if self.flat else self.shape
+
     def __eq__(self, other):
         return type(self) is type(other) and repr(self) == repr(other)
 
@@ -82,6 +87,19 @@ class Space:
 
     def exp(self, M, *steps) -> np.ndarray:
         """Points to which the steps lead from `M`, each in the frame at the point reached."""
+
+    def where_log(self, M, X) -> tuple[np.ndarray, np.ndarray]:
+        """Steps from `M` to the records `X`, 0 for what is no point, and which are points.
+
+        In a curved space `M` is one that `points` has returned; of several shortest ways it takes
+        one. What is no point is replaced in its place by `M`, so that a batch keeps its size and
+        its layout.
+        """
+        X, sound = self.sound(X)
+        here = sound[(..., *len(self.inner) * (None,))]
+        steps = self.steps(M, np.where(here, X, M))
+        steps[~sound] = 0
+        return steps, sound
 
     def dist(self, X, Y) -> np.ndarray:
         """Distances of points, shape `(...)`."""
@@ -160,22 +178,23 @@ class Space:
 
     def among(self, M) -> np.ndarray:
         """Checked points with an axis more, along which they meet many points or vectors."""
-        return M[(..., None) + len(self.inner) * (slice(None),)]
+        return np.expand_dims(M, -1 - len(self.inner))
 
     def vectors(self, v, name) -> np.ndarray:
         """`v` as float64 coordinates, shape `(..., dim)`."""
-        v = finite(v, name)
-        if v.shape[-1:] != (self.dim,):
-            raise ValueError(f"{name} has shape {v.shape}; accepted is (..., {self.dim})")
-        return v
+        return _ending(finite(v, name), (self.dim,), name)
 
     def shaped(self, X, name) -> np.ndarray:
         """`X` as an array whose last axes are those of a point."""
-        X = of_numbers(self.numbers)(X, name)
-        if X.shape[-len(self.shape):] != self.shape:
-            ends = ", ".join(map(str, self.shape))
-            raise ValueError(f"{name} has shape {X.shape}; accepted is (..., {ends})")
-        return X
+        return _ending(of_numbers(self.numbers)(X, name), self.shape, name)
+
+
+def _ending(A, shape, name):
+    """`A`, if its last axes have this shape."""
+    if A.shape[-len(shape):] != shape:
+        ends = ", ".join(map(str, shape))
+        raise ValueError(f"{name} has shape {A.shape}; accepted is (..., {ends})")
+    return A
 
 
 class Flat(Space):
@@ -189,21 +208,13 @@ class Flat(Space):
     curvature = (0.0, 0.0)
     injectivity_radius = math.inf
 
-    @property
-    def inner(self):
-        """Shape of a point as the unchecked maps take it."""
-        return (self.dim,)
-
     def log(self, M, X):
         """Steps that lead from `M` to the points `X`, shape `(..., dim)`."""
         return self.coordinates(X) - self.coordinates(M)
 
     def where_log(self, M, X):
         """Steps from `M` to the records `X`, 0 for what is no point, and which are points."""
-        y, sound = self.sound(X)
-        y = y - self.coordinates(M)
-        y[~sound] = 0
-        return y, sound
+        return super().where_log(self.coordinates(M), X)
 
     def exp(self, M, *steps):
         """Points to which the steps lead from `M`, one after the other."""
@@ -232,13 +243,9 @@ class Flat(Space):
         """Coordinates at `M` of the point to which `u` and then `v` lead: their sum."""
         return u + v
 
-    def taken(self, X, name="X"):
+    def points(self, X, name="X"):
         """What the unchecked maps take for the points `X`: their coordinates, finite."""
         return self.coordinates(finite(X, name, of_numbers(self.numbers)))
-
-    def given(self, y):
-        """The points that the unchecked maps have made."""
-        return self.point(y)
 
     def steps(self, M, X):
         """`log`, unchecked."""
@@ -276,11 +283,6 @@ class Curved(Space):
     flat, homogeneous, origin = False, False, None
     block = 2**14, 1  # points in a block, which should stay in a cache, and threads that work
 
-    @property
-    def inner(self):
-        """Shape of a point as the unchecked maps take it."""
-        return self.shape
-
     def points(self, X, name="X"):
         """`X` as checked points; ValueError where one is none."""
         P, sound = self.sound(self.shaped(X, name))
@@ -301,22 +303,9 @@ class Curved(Space):
         steps = self.steps(self.points(M, "M"), self.points(X, "X"))
         reach = self.injectivity_radius
         if reach < math.inf and (bad := ~(lengths(steps) < reach * (1 - CUT))).any():
-            index = first(bad)
-            raise ValueError(f"X{at(index)} is a cut point of M: no shortest way there is the only "
-                             f"one; accepted are points nearer than {reach:.6g}")
+            raise ValueError(f"X{at(first(bad))} is a cut point of M: no shortest way there is the "
+                             f"only one; accepted are points nearer than {reach:.6g}")
         return steps
-
-    def where_log(self, M, X):
-        """Steps from `M` to the records `X`, 0 for what is no point, and which are points.
-
-        `M` is one that `points` has returned. Of several shortest ways it takes one. What is no
-        point is replaced in its place by `M`, so that a batch keeps its size and its layout.
-        """
-        X, sound = self.sound(X)
-        here = sound[(..., *len(self.shape) * (None,))]
-        steps = self.steps(M, np.where(here, X, M))
-        steps[~sound] = 0
-        return steps, sound
 
     def exp(self, M, *steps):
         """Points to which the steps lead from `M`, each in the frame at the point reached."""
@@ -362,18 +351,9 @@ class Curved(Space):
             raise ValueError(f"y has shape {y.shape}; accepted is (..., n, {self.dim}) with n ≥ 1")
         return descent(self, M, y, positive(tolerance, "tolerance"))
 
-    def taken(self, X, name="X"):
-        """What the unchecked maps take for the points `X`: these, checked."""
-        return self.points(X, name)
-
-    def given(self, X):
-        """The points that the unchecked maps have made."""
-        return X
-
     def steps(self, M, X):
         """`log`, unchecked and total."""
-        tails = 2 * (len(self.shape),)
-        return by_blocks(self._step, (M, X), tails, np.empty(self.dim), *self.block)
+        return by_blocks(self._step, (M, X), 2 * [len(self.shape)], np.empty(self.dim), *self.block)
 
     def ends(self, M, v):
         """`exp`, unchecked: `reached` checks what it makes."""
@@ -382,8 +362,7 @@ class Curved(Space):
 
     def distances(self, X, Y):
         """`dist`, unchecked."""
-        tails = 2 * (len(self.shape),)
-        return by_blocks(self._far, (X, Y), tails, np.empty(()), *self.block)
+        return by_blocks(self._far, (X, Y), 2 * [len(self.shape)], np.empty(()), *self.block)
 
     def _far(self, X, Y):
         return lengths(self._step(X, Y))

@@ -35,19 +35,18 @@ def frechet_mean(X: ArrayLike, space: Any, tolerance: float | None = None) -> np
         so far apart that what was found need not be the mean: not all within min(inj, π/√κ)/2 of
         it, a ball in which there is no other (Afsari 2011).
     """
-    tail = (slice(None),) * len(space.shape)
-    X = of_numbers(space.numbers)(X, "X")
-    if X.shape[-len(tail):] != space.shape or X.ndim == len(tail) or X.shape[-1 - len(tail)] == 0:
+    X, d = of_numbers(space.numbers)(X, "X"), len(space.shape)
+    if X.shape[-d:] != space.shape or X.ndim == d or X.shape[-1 - d] == 0:
         ends = ", ".join(map(str, space.shape))
         raise ValueError(f"X has shape {X.shape}; accepted is (..., n, {ends}), n ≥ 1")
     if space.flat:
         return space.point(space.mean(None, space.coordinates(X)))
     tolerance = positive(1e-10 * unit(space) if tolerance is None else tolerance, "tolerance")
     X = space.points(X, "X")
-    M = X[(..., 0, *tail)]
-    step = space.mean(M, space.log(M[(..., None, *tail)], X), tolerance)
+    M = np.take(X, 0, axis=-1 - d)
+    step = space.mean(M, space.log(space.among(M), X), tolerance)
     mean, reach = space.exp(M, step), largest_radius(space)
-    far = space.dist(mean[(..., None, *tail)], X).max(initial=0)
+    far = space.dist(space.among(mean), X).max(initial=0)
     if not far < reach:
         raise ValueError(f"X has a point {far:.6g} away from where the gradient vanishes; accepted "
                          f"are points within {reach:.6g}, where that is sure to be the mean")

@@ -159,13 +159,7 @@ class Sphere(Round):
         cosine = np.einsum("...i,...i->...", X, Y)  # towards 1 and -1 it has ever fewer digits
         clear = np.abs(cosine) < NEAR
         distance = 1 / math.sqrt(self._kappa) * np.arccos(np.where(clear, cosine, 0))
-        if clear.all():
-            return distance
-        if 2 * clear.sum() < clear.size:  # to pick the others would cost more than it saves
-            return np.where(clear, distance, chords(X, Y))
-        X, Y = np.broadcast_arrays(X, Y)
-        distance[~clear] = chords(X[~clear], Y[~clear])
-        return distance
+        return distance if clear.all() else np.where(clear, distance, chords(X, Y))
 
     def _inside(self, *arrays):
         return arrays
