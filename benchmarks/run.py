@@ -40,8 +40,8 @@ from geomstats.geometry.spd_matrices import (SPDAffineMetric, SPDLogEuclideanMet
 from geomstats.learning.frechet_mean import FrechetMean as PeerMean  # noqa: E402
 from geomstats.learning.geodesic_regression import GeodesicRegression as PeerFit  # noqa: E402
 from pyriemann.geometry.distance import distance_riemann  # noqa: E402
-from pyriemann.geometry.mean import mean_logeuclid as peer_mean  # noqa: E402
 from pyriemann.geometry.mean import mean_riemann  # noqa: E402
+from pyriemann.geometry.mean import mean_logeuclid as peer_mean  # noqa: E402
 from pyriemann.geometry.tangentspace import exp_map_riemann, log_map_riemann  # noqa: E402
 
 from spdlib.descriptors import covariance_descriptors  # noqa: E402

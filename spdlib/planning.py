@@ -37,7 +37,7 @@ from .spaces import LogEuclidean
 _T = np.linspace(-3.2, 3.2, 129)
 _NODES = 1 / (1 + np.exp(-np.pi * np.sinh(_T)))
 _WEIGHTS = (_T[1] - _T[0]) * np.pi * np.cosh(_T) * _NODES * _NODES[::-1]
-MOST_RECORDS = 10**12
+MOST_PLANNED = 10**12
 NOISES = "gaussian", "classical gaussian", "l2", "laplace"
 
 
@@ -308,10 +308,10 @@ def records_needed(k: int, radius: float, epsilon: float, delta: float, wanted: 
 
     # The error is that of one record over n, and a little more, for the sensitivity is rounded up
     # by 4 radius EPS; the loops settle the last digits of this division.
-    n = math.ceil(min(error(1) / wanted, 2 * MOST_RECORDS))
-    if n > MOST_RECORDS:
+    n = math.ceil(min(error(1) / wanted, 2 * MOST_PLANNED))
+    if n > MOST_PLANNED:
         raise ValueError(f"wanted is {wanted!r}; accepted are numbers from "
-                         f"{error(MOST_RECORDS):.4g}, the error of 10¹² records")
+                         f"{error(MOST_PLANNED):.4g}, the error of 10¹² records")
     while error(n) > wanted:
         n += max(1, round(n * (error(n) / wanted - 1)))
     while n > 1 and error(n - 1) <= wanted:

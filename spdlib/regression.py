@@ -16,10 +16,10 @@ from .spaces import Space
 from .spaces.components import lengths
 from .spaces.functions import cosine, sinc
 
-FEW = 16  # dimensions up to which the axes are carried to the records, not the records to the axes
-STEPS, PATIENCE = 300, 15  # of a fit, and after how many of Gauss it takes those of Newton
-ENTRIES = 2**16  # numbers that are looked at together
-LEAST, FIRM = 1e-15, 0.1  # damping, in units of the information on a straight line
+FEW_DIMENSIONS = 16  # up to which the axes are carried to the records, not these to the axes
+MOST_STEPS, PATIENCE = 300, 15  # of a fit, and after how many of Gauss it takes those of Newton
+BATCH = 2**16  # numbers that are looked at together
+FREE, FIRM = 1e-15, 0.1  # damping, in units of the information on a straight line
 
 
 def predict(space, point, velocity, x):
@@ -159,7 +159,7 @@ def _fitted(space, t, Y, tolerance, batch):
         weights, y = t / t.shape[-1], Y - Y[:, :1]
         v = np.einsum("mn,mnd->md", weights, y) / np.einsum("mn,mn->m", weights, t)[:, None]
         return space.point(Y[:, 0] + (y / t.shape[-1]).sum(axis=1)), v
-    size = max(ENTRIES // (t.shape[-1] * space.dim * min(space.dim, FEW)), 1)
+    size = max(BATCH // (t.shape[-1] * space.dim * min(space.dim, FEW_DIMENSIONS)), 1)
     starts = range(0, max(len(t), 1), size)
     parts = [_descent(space, t[i:i + size], Y[i:i + size], tolerance, (i, batch)) for i in starts]
     return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
@@ -181,9 +181,9 @@ def _descent(space, x, Y, tolerance, place):
     fits = SimpleNamespace(  # those under way: arrays whose first axis is that of the fits
         index=index, x=x, Y=Y, point=point, velocity=velocity, steps=steps,
         curve=np.broadcast_to(space.among(point),
-                              Y.shape).copy(), energy=spread**2 / 2, damping=np.full(len(x), LEAST),
+                              Y.shape).copy(), energy=spread**2 / 2, damping=np.full(len(x), FREE),
         farthest=lengths(steps).max(axis=-1), goal=tolerance * spread + 16 * EPS * _unit(space))
-    for i in range(STEPS):
+    for i in range(MOST_STEPS):
         fits.axes, fits.f, fits.s, fits.fall = _falls(space, fits.point, fits.velocity, fits.x,
                                                       fits.curve, fits.steps)
         size = np.sqrt(np.einsum("mci,mci->m", fits.fall, fits.fall))
@@ -194,12 +194,13 @@ def _descent(space, x, Y, tolerance, place):
             break
         if done.any():
             fits = SimpleNamespace(**{name: A[~done] for name, A in vars(fits).items()})
-        step = _newton if i >= PATIENCE and space.dim <= FEW else _gauss
+        step = _newton if i >= PATIENCE and space.dim <= FEW_DIMENSIONS else _gauss
         _move(space, fits, *step(space, fits))
     else:
         name = at(np.unravel_index(place[0] + fits.index[0], place[1]))
-        raise ValueError(f"the fit{name} stands at a gradient of {size[~done][0]:.6g} after {STEPS}"
-                         f" steps; accepted is {fits.goal[0]:.6g}")
+        raise ValueError(
+            f"the fit{name} stands at a gradient of {size[~done][0]:.6g} after {MOST_STEPS}"
+            f" steps; accepted is {fits.goal[0]:.6g}")
     if seen_from is not start:  # an isometry takes the one, and the frame there, to the other
         step = space.steps(seen_from, found_p)
         back = -space.carried(seen_from, step, step, found_p)
@@ -275,7 +276,7 @@ def _move(space, fits, change, slope, bend):
     fits.energy = np.where(better, fits.energy - gain, fits.energy)
     told = hoped > 100 * rounding
     good, bad = told & (gain > 0.75 * hoped), told & (gain < 0.25 * hoped) | ~better
-    fits.damping = np.where(good, np.maximum(fits.damping / 10, LEAST), fits.damping)
+    fits.damping = np.where(good, np.maximum(fits.damping / 10, FREE), fits.damping)
     fits.damping = np.where(bad, np.maximum(4 * fits.damping, FIRM), fits.damping)
 
 
@@ -306,7 +307,7 @@ def carried_back(space, point, velocity, x, axes, curve, steps):
     rounding tells whether their first component is positive.
     """
     point, way = space.among(point), x[..., None] * velocity[..., None, :]
-    if space.dim <= FEW:
+    if space.dim <= FEW_DIMENSIONS:
         there = space.carried(space.among(point), way[..., None, :],
                               axes.swapaxes(-2, -1)[..., None, :, :], space.among(curve))
         return np.einsum("...ij,...j->...i", there, steps)

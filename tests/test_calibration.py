@@ -8,8 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from conftest import mostly_slow
-from hypothesis import assume, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, example, given, settings, strategies as st
 
 from spdlib import calibration
 from spdlib.calibration import (SLACK, gaussian_delta, gaussian_epsilon, gdp_mu, l2_delta, l2_scale,

@@ -11,9 +11,7 @@ from mechanism_table import MEANS, NOISES, noise
 from scipy.stats import chi, gamma
 
 from spdlib import (Ball, DiscreteGaussian, FrechetMean, LogEuclidean, TangentGaussian,
-                    expected_error, plan)
-from spdlib import printed as paper
-from spdlib import random_spd, records_needed
+                    expected_error, plan, printed as paper, random_spd, records_needed)
 from spdlib.planning import worst_error
 from spdlib.queries import frechet_sensitivity
 from spdlib.spaces.ball import project_to_ball

@@ -116,7 +116,7 @@ def test_the_clipped_gradient_of_a_record_at_a_cut_point_has_full_length():
 def test_residuals_or_axes_are_carried_to_the_same_effect(name, few, monkeypatch):
     space, point, v, x, Y = drawn(name)
     expected = gradients(space, point, v, x, Y)
-    monkeypatch.setattr(regression, "FEW", few)
+    monkeypatch.setattr(regression, "FEW_DIMENSIONS", few)
     for g, other in zip(gradients(space, point, v, x, Y), expected, strict=True):
         np.testing.assert_allclose(g / unit(space), other / unit(space), rtol=0, atol=1e-13)
 
@@ -127,7 +127,7 @@ def test_residuals_or_axes_are_carried_to_the_same_effect(name, few, monkeypatch
     *(pytest.param(start, marks=pytest.mark.slow) for start in (0.0, -0.0, 1e-17)), -1e-17])
 def test_where_rounding_turns_a_frame_residuals_are_still_carried_to_the_frame_at_the_point(
         few, start, monkeypatch):
-    monkeypatch.setattr(regression, "FEW", few)
+    monkeypatch.setattr(regression, "FEW_DIMENSIONS", few)
     rng, space, x = np.random.default_rng(3), Sphere(20), np.linspace(-0.5, 0.5, 5)
     for _ in range(3):
         M = rng.standard_normal(21)
@@ -144,7 +144,7 @@ def test_where_rounding_turns_a_frame_residuals_are_still_carried_to_the_frame_a
 @pytest.mark.parametrize("few", mostly_slow([0, 100], 0))
 def test_where_shapes_change_the_landmark_of_their_frame_residuals_are_carried_alike(
         few, monkeypatch):
-    monkeypatch.setattr(regression, "FEW", few)
+    monkeypatch.setattr(regression, "FEW_DIMENSIONS", few)
     rng, space, x = np.random.default_rng(0), KendallPlanar(12), np.linspace(-0.5, 0.5, 5)
     for _ in range(2):
         M = rows.without_mean(space.points(rng.standard_normal(12) + 1j * rng.standard_normal(12)))
@@ -268,7 +268,7 @@ def test_one_x_serves_many_data_sets():
 def test_blocks_of_fits_make_up_the_whole(monkeypatch):
     space, _, _, x, Y = drawn("pentagons", fits=7)
     whole = GeodesicRegression(x, Y, space)
-    monkeypatch.setattr(regression, "ENTRIES", 1)
+    monkeypatch.setattr(regression, "BATCH", 1)
     np.testing.assert_allclose(GeodesicRegression(x, Y, space).velocity, whole.velocity, atol=1e-12)
 
 
@@ -467,6 +467,6 @@ def test_what_is_refused_is_named(name):
 
 def test_a_fit_that_has_not_converged_is_none(monkeypatch):
     space, _, _, x, Y = drawn("sphere 2", fits=6, noise=0.5)
-    monkeypatch.setattr(regression, "STEPS", 2)
+    monkeypatch.setattr(regression, "MOST_STEPS", 2)
     with pytest.raises(ValueError, match=r"the fit\[0, 0\] stands at a gradient of .* after 2"):
         GeodesicRegression(x.reshape(2, 3, -1), Y.reshape(2, 3, -1, 3), space)

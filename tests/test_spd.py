@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from conftest import mostly_slow
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import beta
 
 from spdlib import spd

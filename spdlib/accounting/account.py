@@ -17,8 +17,8 @@ from ..calibration import gdp_mu
 from . import fields
 from .composition import FINEST, Cost, composed
 
-NEAR = 1e-3  # share by which `remaining` may be below the largest epsilon that would be accepted
-SCHEMA, VERSION = "spdlib.account", 1  # of the document in which an account is handed over
+SHORTFALL = 1e-3  # share by which `remaining` may be below the largest epsilon there is
+ACCOUNT, ACCOUNT_VERSION = "spdlib.account", 1  # of the document that hands an account over
 FIELDS = "epsilon", "delta", "token", "releases"  # that it has
 
 Group = str | int | None  # public label of the people whom a release is about; None for all
@@ -168,9 +168,9 @@ class BudgetAccountant:
                 return 0.0
             if fits(self.epsilon):
                 low = self.epsilon
-                if not fits(min(low * (1 + NEAR), high)):
+                if not fits(min(low * (1 + SHORTFALL), high)):
                     return low
-            while high > low * (1 + NEAR):
+            while high > low * (1 + SHORTFALL):
                 middle = math.sqrt(low * high)
                 low, high = (middle, high) if fits(middle) else (low, middle)
             return low
@@ -187,8 +187,8 @@ class BudgetAccountant:
             self._closed = "has been handed over"
             releases = [[*spent.cost, spent.group] for spent in self._spent]
             return json.dumps(
-                dict(schema=SCHEMA, version=VERSION, epsilon=self.epsilon, delta=self.delta,
-                     token=secrets.token_hex(16), releases=releases))
+                dict(schema=ACCOUNT, version=ACCOUNT_VERSION, epsilon=self.epsilon,
+                     delta=self.delta, token=secrets.token_hex(16), releases=releases))
 
     @classmethod
     def take_over(cls, document: str) -> Self:
@@ -197,7 +197,7 @@ class BudgetAccountant:
         ValueError for another document, and where this process has taken it over before.
         """
         try:
-            _, content = fields.headed(fields.json_of(document), SCHEMA, VERSION)
+            _, content = fields.headed(fields.json_of(document), ACCOUNT, ACCOUNT_VERSION)
             fields.named(content, "document", FIELDS, FIELDS)
             account = cls(content["epsilon"], content["delta"])
             token, listed = fields.text(content["token"], "token"), content["releases"]
@@ -207,7 +207,7 @@ class BudgetAccountant:
                 account._spent.append(Spent(Cost.checked(law, loss, d), group_label(group)))
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"document is no account ({error}); accepted is what hand_over has "
-                             f"made, version {VERSION} of {SCHEMA!r}") from error
+                             f"made, version {ACCOUNT_VERSION} of {ACCOUNT!r}") from error
         with _TAKING:
             if token in _TAKEN:
                 raise ValueError("document has been taken over before; accepted is one that has "

@@ -2,21 +2,14 @@
 
 from typing import Literal
 
-from .base import Choice as Choice
-from .base import GaussianNoise as GaussianNoise
-from .base import Mechanism as Mechanism
-from .base import Noise as Noise
-from .base import chosen as chosen
-from .base import public_of as public_of
-from .curves import CurveKNormGradient as CurveKNormGradient
-from .curves import TruncatedCurveLoss as TruncatedCurveLoss
-from .densities import KNormGradient as KNormGradient
-from .densities import TruncatedLoss as TruncatedLoss
+from .base import (Choice as Choice, GaussianNoise as GaussianNoise, Mechanism as Mechanism, Noise
+                   as Noise, chosen as chosen, public_of as public_of)
+from .curves import (CurveKNormGradient as CurveKNormGradient, TruncatedCurveLoss as
+                     TruncatedCurveLoss)
+from .densities import KNormGradient as KNormGradient, TruncatedLoss as TruncatedLoss
 from .descent import NoisyDescent as NoisyDescent
-from .gaussian import ClassicalGaussian as ClassicalGaussian
-from .gaussian import TangentGaussian as TangentGaussian
-from .integers import DiscreteGaussian as DiscreteGaussian
-from .integers import DiscreteLaplace as DiscreteLaplace
+from .gaussian import ClassicalGaussian as ClassicalGaussian, TangentGaussian as TangentGaussian
+from .integers import DiscreteGaussian as DiscreteGaussian, DiscreteLaplace as DiscreteLaplace
 from .l2 import L2Mechanism as L2Mechanism
 from .laplace import RiemannianLaplace as RiemannianLaplace
 

@@ -2,7 +2,5 @@
 
 from .classes import ClassSums as ClassSums
 from .curve import CurveQuery as CurveQuery
-from .mean import FrechetMean as FrechetMean
-from .mean import Mean as Mean
-from .mean import RunningMean as RunningMean
-from .mean import frechet_sensitivity as frechet_sensitivity
+from .mean import (FrechetMean as FrechetMean, Mean as Mean, RunningMean as RunningMean,
+                   frechet_sensitivity as frechet_sensitivity)

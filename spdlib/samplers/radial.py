@@ -21,7 +21,7 @@ NATS = 40.0  # what is less likely than the likeliest by more than e^40 is not r
 CELLS = 512  # of the hat over what is
 DEGREE = 127  # of the polynomial that stands for a radial density
 BISECTIONS = 52  # of its interval, for a quantile
-SLACK = 1e-9  # more than rounding: what covers the density goes on covering it
+MARGIN = 1e-9  # more than rounding: what covers the density goes on covering it
 NODES, WEIGHTS = leggauss(DEGREE + 1)  # of Gauss's quadrature on [-1, 1]
 
 
@@ -267,4 +267,4 @@ def _hat(g, low, high, end):
     hat = np.full((2, len(width)), math.inf)
     hat[0, 2:] = heights[1:] + np.maximum(slopes, 0) * width[2:]
     hat[1, :-2] = heights[:-1] + np.maximum(-slopes, 0) * width[:-2]
-    return edges, hat.min(axis=0) + SLACK
+    return edges, hat.min(axis=0) + MARGIN

@@ -12,7 +12,7 @@ from .components import components_first, lengths
 from .functions import log_sinc
 
 OFF = 1e-6  # so far from length 1 may a unit vector be
-NEAR = 0.95  # cosines that have too few digits of their angle
+CLEAR = 0.95  # cosines below it have all digits of their angle
 MANY = 6  # dimensions, from which a pass over the components costs more than all else
 FARTHEST = 1e8  # radians, after which rounding has moved the end of a step by 1e-8
 
@@ -157,7 +157,7 @@ class Sphere(Round):
         if self.dim < MANY:
             return chords(X, Y)
         cosine = np.einsum("...i,...i->...", X, Y)  # towards 1 and -1 it has ever fewer digits
-        clear = np.abs(cosine) < NEAR
+        clear = np.abs(cosine) < CLEAR
         distance = 1 / math.sqrt(self._kappa) * np.arccos(np.where(clear, cosine, 0))
         return distance if clear.all() else np.where(clear, distance, chords(X, Y))
 

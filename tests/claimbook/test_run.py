@@ -12,8 +12,7 @@ import sys
 import pytest
 from conftest import Node
 
-from claimbook import book as books
-from claimbook import cli, run
+from claimbook import book as books, cli, run
 from claimbook.ledger import MIME
 
 PARAMETERS = '''k: int = 2  # matrix size
