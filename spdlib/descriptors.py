@@ -126,12 +126,9 @@ def _features(images):
 
 def _correlate(a, weights, axis):
     """Weighted sums of neighbours along an axis, the edge replicated, in the type of `a`."""
-    reach, size = len(weights) // 2, a.shape[axis]
-    first, last = a.take([0], axis), a.take([-1], axis)
-    padded = np.concatenate([first] * reach + [a] + [last] * reach, axis)
-    along = (slice(None),) * axis
-    return sum(weight * padded[along + (slice(i, i + size),)] for i, weight in enumerate(weights)
-               if weight)
+    first = np.arange(a.shape[axis]) - len(weights) // 2
+    neighbours = (a.take(first + i, axis, mode="clip") for i in range(len(weights)))
+    return sum(weight * b for weight, b in zip(weights, neighbours, strict=True))
 
 
 def _checked_images(images):
@@ -141,13 +138,12 @@ def _checked_images(images):
     except ValueError as error:
         raise ValueError(f"images is no array ({error}); {ACCEPTED}") from error
     stack = _stack(images)
-    if stack.dtype == np.uint8:
-        return stack
-    low, high = stack.min(axis=(1, 2, 3)), stack.max(axis=(1, 2, 3))
-    bad = ~((low >= 0) & (high <= 1))  # NaN fails every comparison
-    if bad.any():
-        i = int(bad.argmax())
-        raise ValueError(f"images[{i}] has values from {low[i]} to {high[i]}; {ACCEPTED}")
+    if stack.dtype != np.uint8:
+        low, high = stack.min(axis=(1, 2, 3)), stack.max(axis=(1, 2, 3))
+        bad = ~((low >= 0) & (high <= 1))  # NaN fails every comparison
+        if bad.any():
+            i = int(bad.argmax())
+            raise ValueError(f"images[{i}] has values from {low[i]} to {high[i]}; {ACCEPTED}")
     return stack
 
 

@@ -79,7 +79,7 @@ def expm(S: ArrayLike) -> np.ndarray:
         [-708.3, 709.7], or those of one matrix spread so far, over about 33, that rounding may
         leave the smallest exponential negative.
     """
-    S = _symmetric(S, "S", unit=1.0)
+    S, _ = _symmetric(S, "S", unit=1.0)
     E, low, high = _spectral(np.exp, S)
     _check_exponential(low, high, S.shape[-1], "S")
     return E
@@ -105,12 +105,10 @@ def powm(X: ArrayLike, a: float) -> np.ndarray:
     ValueError
         Where a matrix is not SPD, or its power is none that float64 can hold as one.
     """
-    a, X = number(a, "a", -HUGE, HUGE, "finite numbers"), array(X, "X")
-    A = _symmetric(X, "X")
-    P, low, high = _spectral(lambda eigenvalues: eigenvalues**a, A)
-    _check_positive(low, high, A.shape[-1], "X", rounding(X))
+    a = number(a, "a", -HUGE, HUGE, "finite numbers")
+    P, low, high = _of_spd(lambda eigenvalues: eigenvalues**a, X, "X")
     ends = np.sort([a * np.log(low), a * np.log(high)], axis=0)
-    _check_exponential(*ends, A.shape[-1], "a Logm X")
+    _check_exponential(*ends, P.shape[-1], "a Logm X")
     return P
 
 
@@ -149,7 +147,7 @@ def vecd(S: ArrayLike) -> np.ndarray:
 
 def symmetric(S, name):
     """`S` as float64 symmetric matrices of which `vecd` makes coordinates; ValueError else."""
-    S = _symmetric(S, name)
+    S, _ = _symmetric(S, name)
     if (bad := np.abs(S) > LARGEST).any():
         index = first(bad)
         raise ValueError(f"{name}{at(index)} is {S[index]:.6g}; accepted are entries up to "
@@ -160,11 +158,8 @@ def symmetric(S, name):
 def upper(S):
     """`vecd` of matrices that are known to be symmetric."""
     k = S.shape[-1]
-    rows, columns = _above_diagonal(k)
-    entries = np.concatenate([np.arange(k) * (k + 1), rows * k + columns])
-    y = S.reshape(S.shape[:-2] + (k * k,)).take(entries, axis=-1)
-    y[..., k:] *= math.sqrt(2)
-    return y
+    rows, columns, factors = _entries(k)
+    return S.reshape(S.shape[:-2] + (k * k,)).take(rows * k + columns, axis=-1) * factors
 
 
 def invvecd(y: ArrayLike) -> np.ndarray:
@@ -190,16 +185,17 @@ def invvecd(y: ArrayLike) -> np.ndarray:
     k = (math.isqrt(8 * d + 1) - 1) // 2
     if d < 1 or k * (k + 1) // 2 != d:
         raise ValueError(f"y has {d} coordinates; accepted are k(k+1)/2, that is 1, 3, 6, 10, …")
-    rows, columns = _above_diagonal(k)
-    S = np.zeros(y.shape[:-1] + (k, k))
-    S[..., range(k), range(k)] = y[..., :k]
-    S[..., rows, columns] = S[..., columns, rows] = y[..., k:] / math.sqrt(2)
+    rows, columns, factors = _entries(k)
+    S = np.empty(y.shape[:-1] + (k, k))
+    S[..., rows, columns] = S[..., columns, rows] = y / factors
     return S
 
 
 @functools.cache
-def _above_diagonal(k):
-    return np.triu_indices(k, 1)
+def _entries(k):
+    """Rows and columns of the entries of which coordinates are made, and their factors."""
+    rows, columns = np.append(np.diag_indices(k), np.triu_indices(k, 1), axis=1)
+    return rows, columns, np.where(rows == columns, 1, math.sqrt(2))
 
 
 def where_spd(X):
@@ -247,8 +243,8 @@ def where_symmetric(A, name="X", unit=0.0):
     A = np.where(bounded, A, 0)
     transpose = A.swapaxes(-2, -1)
     mean = np.where(A == transpose, A, A / 2 + transpose / 2)  # halves of equal ones can underflow
-    largest = np.maximum(np.abs(A).max(axis=(-2, -1)), unit)
-    sound = bounded[..., 0, 0] & (_asymmetry(A) <= _tolerance(eps) * largest)
+    asymmetry, most = _asymmetry(A, eps, unit)
+    sound = bounded[..., 0, 0] & (asymmetry <= most)
     return np.where(sound[..., None, None], mean, 0), sound, eps
 
 
@@ -303,17 +299,13 @@ def function_of(function, A):
         return _spectral(function, A)
     with np.errstate(all="ignore"):  # what has no function value is the caller's to refuse
         first, second, off = A[..., 0, 0] / 2, A[..., 1, 1] / 2, A[..., 0, 1]
-        half = first - second
-        first += second
+        mean, half = first + second, first - second
         radius = np.sqrt(half * half + off * off)
-        low, high = first - radius, first + radius
+        low, high = mean - radius, mean + radius
         below, above = function(low) / 2, function(high) / 2
         slope = (above - below) / np.maximum(radius, FAINT)
-        above += below
-        half *= slope
-        F = _empty(A.shape)
-        np.add(above, half, out=F[..., 0, 0])
-        np.subtract(above, half, out=F[..., 1, 1])
+        mean, half, F = above + below, slope * half, _empty(A.shape)
+        F[..., 0, 0], F[..., 1, 1] = mean + half, mean - half
         F[..., 0, 1] = F[..., 1, 0] = slope * off
     return F, low, high
 
@@ -358,10 +350,8 @@ def _by_transpose(B, A):
 
 def _dot(x, y):
     """Inner products of vectors of two or three entries, or one."""
-    terms = [x[..., p] * y[..., p] for p in range(x.shape[-1])]
-    for term in terms[1:]:
-        terms[0] += term
-    return terms[0]
+    first, *others = (x[..., p] * y[..., p] for p in range(x.shape[-1]))
+    return sum(others, first)  # from 0 on, it would turn -0 into 0
 
 
 def inverse_triangular(L):
@@ -563,15 +553,14 @@ def _sum(L):
 
 
 def _logm(X, name):
-    X = array(X, name)
-    A = _symmetric(X, name)
-    L, low, high = _spectral(np.log, A)
-    _check_positive(low, high, A.shape[-1], name, rounding(X))
-    return L
+    return _of_spd(np.log, X, name)[0]
 
 
-def _check_positive(low, high, k, name, eps):
-    floor = _floor(high, k, eps)
+def _of_spd(function, X, name):
+    """`_spectral` of SPD matrices; ValueError where one is none."""
+    A, eps = _symmetric(X, name)
+    F, low, high = _spectral(function, A)
+    floor = _floor(high, A.shape[-1], eps)
     if (bad := ~(low > floor)).any():
         index = first(bad)
         raise ValueError(
@@ -579,6 +568,7 @@ def _check_positive(low, high, k, name, eps):
             f"{low[index]:.6g}; accepted are those above {floor[index]:.6g}, the rounding of the "
             "largest. A shrinkage estimate, (1 − a) X + a tr(X)/k I with 0 < a < 1, is positive "
             "definite")
+    return F, low, high
 
 
 def _floor(high, k, eps):
@@ -710,23 +700,20 @@ def _compose(eigenvalues, V):
 
 
 def _symmetric(A, name, unit=0.0):
-    """`A` as a float64 batch of symmetric matrices; ValueError where one is none."""
+    """`A` as float64 symmetric matrices, and their unit of rounding; ValueError for others."""
     S, sound, eps = where_symmetric(A, name, unit)
     if sound.all():
-        return S
-    A, index = finite(A, name), first(~sound)
-    asymmetry, largest = _asymmetry(A[index]), max(np.abs(A[index]).max(), unit)
+        return S, eps
+    index = first(~sound)
+    asymmetry, most = _asymmetry(finite(A, name)[index], eps, unit)
     raise ValueError(
         f"{name}{at(index)} is not symmetric: it differs from its transpose by {asymmetry:.6g}; "
-        f"accepted are differences up to {_tolerance(eps) * largest:.6g}. If that is rounding, "
+        f"accepted are differences up to {most:.6g}. If that is rounding, "
         f"({name} + {name}ᵀ)/2 is symmetric")
 
 
-def _tolerance(eps):
-    """By how much of its largest entry a symmetric matrix may differ from its transpose."""
-    return max(SYMMETRY, 16 * eps)
-
-
-def _asymmetry(A):
+def _asymmetry(A, eps, unit):
+    """By how much matrices differ from their transposes, and by how much symmetric ones may."""
     with np.errstate(over="ignore"):  # huge entries may differ by infinity
-        return np.abs(A - A.swapaxes(-2, -1)).max(axis=(-2, -1))
+        asymmetry = np.abs(A - A.swapaxes(-2, -1)).max(axis=(-2, -1))
+    return asymmetry, max(SYMMETRY, 16 * eps) * np.maximum(np.abs(A).max(axis=(-2, -1)), unit)
