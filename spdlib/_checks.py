@@ -167,8 +167,7 @@ def _numbers(value, name, number):
     A = np.asanyarray(value)
     data, missing = np.ma.getdata(A), np.ma.getmaskarray(A)
     if data.dtype.kind == "O":
-        data = np.array([_converted(entry, number) for entry in data.flat],
-                        number).reshape(data.shape)
+        data = np.vectorize(_converted, otypes=[number])(data, number)
     elif data.dtype.kind not in ("iufc" if number is complex else "iuf"):
         return np.full(data.shape, np.nan, number)
     return np.where(missing, number(math.nan), data.astype(number))
@@ -193,8 +192,7 @@ def _is_sequence(value):
 def finite(value, name, read=real):
     """`value` as a float64 array without NaN or infinity, or as the one that `read` makes."""
     A = read(value, name)
-    if not np.isfinite(A).all():
-        index = first(~np.isfinite(A))
+    if (index := first(~np.isfinite(A))) is not None:
         raise ValueError(f"{name}{at(index)} is {A[index]}; accepted are finite numbers")
     return A
 
@@ -219,8 +217,8 @@ def is_lazy(value):
 
 
 def first(bad):
-    """Index of the first true entry, a tuple of ints."""
-    return tuple(int(i) for i in np.unravel_index(np.argmax(bad), bad.shape))
+    """Index of the first true entry, a tuple of ints, or None."""
+    return tuple(map(int, np.unravel_index(bad.argmax(), bad.shape))) if bad.any() else None
 
 
 def at(index):

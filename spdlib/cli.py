@@ -16,7 +16,7 @@ def main(argv=None):
     """Exit code: 0 where the plan is printed, 2 where a value is refused."""
     arguments = _parser().parse_args(argv)
     try:
-        print(*list(planned(arguments)), sep="\n")
+        print(*planned(arguments), sep="\n")
         return 0
     except ValueError as error:
         print(f"spdlib: {error}", file=sys.stderr)

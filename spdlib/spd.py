@@ -148,8 +148,7 @@ def vecd(S: ArrayLike) -> np.ndarray:
 def symmetric(S, name):
     """`S` as float64 symmetric matrices of which `vecd` makes coordinates; ValueError else."""
     S, _ = _symmetric(S, name)
-    if (bad := np.abs(S) > LARGEST).any():
-        index = first(bad)
+    if (index := first(np.abs(S) > LARGEST)) is not None:
         raise ValueError(f"{name}{at(index)} is {S[index]:.6g}; accepted are entries up to "
                          f"{LARGEST:.6g}, whose coordinates have differences in float64")
     return S
@@ -561,8 +560,7 @@ def _of_spd(function, X, name):
     A, eps = _symmetric(X, name)
     F, low, high = _spectral(function, A)
     floor = _floor(high, A.shape[-1], eps)
-    if (bad := ~(low > floor)).any():
-        index = first(bad)
+    if (index := first(~(low > floor))) is not None:
         raise ValueError(
             f"{name}{at(index)} is not positive definite: its smallest eigenvalue is "
             f"{low[index]:.6g}; accepted are those above {floor[index]:.6g}, the rounding of the "
@@ -579,8 +577,8 @@ def _floor(high, k, eps):
 def _check_exponential(low, high, k, name):
     """Refuse logarithms whose exponential is no SPD matrix of float64."""
     widest = widest_spread(k)
-    if (bad := ~((high <= LOG_MAX) & (low >= LOG_MIN) & (high - low <= widest))).any():
-        index = first(bad)
+    sound = (high <= LOG_MAX) & (low >= LOG_MIN) & (high - low <= widest)
+    if (index := first(~sound)) is not None:
         raise ValueError(
             f"{name}{at(index)} has eigenvalues from {low[index]:.6g} to {high[index]:.6g}; "
             f"accepted are those from {LOG_MIN:.1f} to {LOG_MAX:.1f}, spread over at most "
@@ -702,9 +700,8 @@ def _compose(eigenvalues, V):
 def _symmetric(A, name, unit=0.0):
     """`A` as float64 symmetric matrices, and their unit of rounding; ValueError for others."""
     S, sound, eps = where_symmetric(A, name, unit)
-    if sound.all():
+    if (index := first(~sound)) is None:
         return S, eps
-    index = first(~sound)
     asymmetry, most = _asymmetry(finite(A, name)[index], eps, unit)
     raise ValueError(
         f"{name}{at(index)} is not symmetric: it differs from its transpose by {asymmetry:.6g}; "
