@@ -340,7 +340,7 @@ def _by_transpose(B, A):
     K = range(A.shape[-1])
     if len(K) > 3:
         C = B @ A.swapaxes(-2, -1)
-        return C / 2 + C.swapaxes(-2, -1) / 2
+        return C / 2 + C.swapaxes(-2, -1) / 2  # halves, since sums could overflow
     C = np.empty(np.broadcast_shapes(A.shape, B.shape))
     for i, j in itertools.combinations_with_replacement(K, 2):
         C[..., i, j] = C[..., j, i] = _dot(B[..., i, :], A[..., j, :])
@@ -596,11 +596,10 @@ def _spectral(function, A):
     A = A.reshape(-1, k, k)
     result, (low, high) = np.empty(A.shape), np.empty((2, len(A)))
 
-    def compute(block):
-        with np.errstate(all="ignore"):  # what has no function value is refused by the caller
-            eigenvalues, V = _eigh(A[block])
-            low[block], high[block] = eigenvalues.min(axis=-1), eigenvalues.max(axis=-1)
-            result[block] = _compose(function(eigenvalues), V)
+    def compute(block):  # in silence: what has no function value is refused by the caller
+        eigenvalues, V = _eigh(A[block])
+        low[block], high[block] = eigenvalues.min(axis=-1), eigenvalues.max(axis=-1)
+        result[block] = _compose(function(eigenvalues), V)
 
     size, threads = blocks(k)
     with _calm_blas(k):
@@ -691,10 +690,7 @@ def _rotate(a, sqrt, copysign):
 
 def _compose(eigenvalues, V):
     """`V diag(eigenvalues) Vᵀ`, symmetric to the last bit."""
-    if V.shape[-1] <= 3:
-        return _by_transpose(V * eigenvalues[..., None, :], V)
-    half = (V * (eigenvalues / 2)[..., None, :]) @ V.swapaxes(-2, -1)  # else sums could overflow
-    return half + half.swapaxes(-2, -1)
+    return _by_transpose(V * eigenvalues[..., None, :], V)
 
 
 def _symmetric(A, name, unit=0.0):
