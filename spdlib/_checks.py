@@ -82,11 +82,7 @@ def generator(rng):
 
 def array(value, name):
     """`value` as an array of real numbers in the type that it has."""
-    unmasked(value, name)
-    try:
-        A = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} is no array ({error}); accepted are real numbers") from error
+    A = as_array(value, name, "accepted are real numbers")
     if A.dtype.kind not in "iuf":
         raise ValueError(f"{name} is an array of dtype {A.dtype}; accepted are real numbers")
     for part in _parts(value):
@@ -94,6 +90,15 @@ def array(value, name):
             raise ValueError(f"{name} is made of arrays of dtypes {part.dtype} and {A.dtype}; "
                              "accepted are those of one precision")
     return A
+
+
+def as_array(value, name, accepted):
+    """`value` as an array, of whatever, without masked entries."""
+    unmasked(value, name)
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} is no array ({error}); {accepted}") from error
 
 
 def rounding(A):

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ._checks import integer, is_lazy, positive, renumbered, unmasked
+from ._checks import as_array, integer, is_lazy, positive, renumbered
 from ._parallel import CORES, blockwise, one_blas_thread, whole_items
 from .spaces import Ball
 
@@ -132,12 +132,7 @@ def _correlate(a, weights, axis):
 
 
 def _checked_images(images):
-    unmasked(images, "images")
-    try:
-        images = np.asarray(images)
-    except ValueError as error:
-        raise ValueError(f"images is no array ({error}); {ACCEPTED}") from error
-    stack = _stack(images)
+    stack = _stack(as_array(images, "images", ACCEPTED))
     if stack.dtype != np.uint8:
         low, high = stack.min(axis=(1, 2, 3)), stack.max(axis=(1, 2, 3))
         bad = ~((low >= 0) & (high <= 1))  # NaN fails every comparison
