@@ -274,12 +274,10 @@ def _least_eigenvalue(A, trace):
 def cholesky(A):
     """Lower triangular L with L Lᵀ = A, for SPD matrices as `positive_definite` returns them."""
     if A.shape[-1] == 2:
-        L = np.zeros(A.shape)
-        L[..., 0, 0] = np.sqrt(A[..., 0, 0])
-        L[..., 1, 0] = A[..., 1, 0] / L[..., 0, 0]
-        # below EPS A₂₂ it is rounding
-        L[..., 1, 1] = np.sqrt(np.maximum(A[..., 1, 1] - L[..., 1, 0]**2, EPS * A[..., 1, 1]))
-        return L
+        p = np.sqrt(A[..., 0, 0])
+        q = A[..., 1, 0] / p
+        r = np.sqrt(np.maximum(A[..., 1, 1] - q**2, EPS * A[..., 1, 1]))  # below it is rounding
+        return _stored([[p, np.zeros_like(p)], [q, r]])
     try:
         return np.linalg.cholesky(A)
     except np.linalg.LinAlgError:  # of one that is almost singular: L Lᵀ = RᵀR, R from √A = QR
@@ -303,10 +301,8 @@ def function_of(function, A):
         low, high = mean - radius, mean + radius
         below, above = function(low) / 2, function(high) / 2
         slope = (above - below) / np.maximum(radius, FAINT)
-        mean, half, F = above + below, slope * half, _empty(A.shape)
-        F[..., 0, 0], F[..., 1, 1] = mean + half, mean - half
-        F[..., 0, 1] = F[..., 1, 0] = slope * off
-    return F, low, high
+        mean, half, off = above + below, slope * half, slope * off
+        return _stored([[mean + half, off], [off, mean - half]]), low, high
 
 
 def congruent(A, X):
@@ -324,15 +320,12 @@ def product(A, B):
     K = range(A.shape[-1])
     if len(K) > 3:
         return A @ B
-    C = _empty(np.broadcast_shapes(A.shape, B.shape))
-    for i, j in itertools.product(K, K):
-        C[..., i, j] = _dot(A[..., i, :], B[..., :, j])
-    return C
+    return _stored([[_dot(A[..., i, :], B[..., :, j]) for j in K] for i in K])
 
 
-def _empty(shape):
-    """An empty batch of matrices, stored entry by entry, so that loops run over the batch."""
-    return np.moveaxis(np.empty(shape[-2:] + shape[:-2]), (0, 1), (-2, -1))
+def _stored(rows):
+    """A batch of matrices, by rows of entries, stored so that loops run over the batch."""
+    return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
 
 
 def _by_transpose(B, A):
@@ -357,10 +350,8 @@ def inverse_triangular(L):
     """Inverses of lower triangular matrices."""
     if L.shape[-1] != 2:
         return np.linalg.inv(L)
-    A = np.zeros(L.shape)
-    A[..., 0, 0], A[..., 1, 1] = 1 / L[..., 0, 0], 1 / L[..., 1, 1]
-    A[..., 1, 0] = -L[..., 1, 0] * A[..., 0, 0] * A[..., 1, 1]
-    return A
+    p, r = 1 / L[..., 0, 0], 1 / L[..., 1, 1]
+    return _stored([[p, np.zeros_like(p)], [-L[..., 1, 0] * p * r, r]])
 
 
 def relative_log(M, X):
@@ -400,11 +391,9 @@ def _seen_from(M, X):
         if A.shape[-1] != 2:
             return A @ X @ A.swapaxes(-2, -1)
         p, q, r, off = A[..., 0, 0], A[..., 1, 0], A[..., 1, 1], X[..., 0, 1]
-        W, below = _empty(np.broadcast_shapes(A.shape, X.shape)), q * X[..., 0, 0] + r * off
-        W[..., 0, 0] = p * p * X[..., 0, 0]
-        W[..., 0, 1] = W[..., 1, 0] = p * below
-        W[..., 1, 1] = q * below + r * (q * off + r * X[..., 1, 1])
-    return W
+        below = q * X[..., 0, 0] + r * off
+        last = q * below + r * (q * off + r * X[..., 1, 1])
+        return _stored([[p * p * X[..., 0, 0], p * below], [p * below, last]])
 
 
 def _log_of_far(M, X, beyond):
