@@ -550,11 +550,10 @@ def _of_spd(function, X, name):
     F, low, high = _spectral(function, A)
     floor = _floor(high, A.shape[-1], eps)
     if (index := first(~(low > floor))) is not None:
-        raise ValueError(
-            f"{name}{at(index)} is not positive definite: its smallest eigenvalue is "
-            f"{low[index]:.6g}; accepted are those above {floor[index]:.6g}, the rounding of the "
-            "largest. A shrinkage estimate, (1 − a) X + a tr(X)/k I with 0 < a < 1, is positive "
-            "definite")
+        raise ValueError(f"{name}{at(index)} is not positive definite: its smallest eigenvalue is "
+                         f"{low[index]:.6g}; accepted are those above {floor[index]:.6g}, the "
+                         "rounding of the largest. A shrinkage estimate, (1 − a) X + a tr(X)/k I "
+                         "with 0 < a < 1, is positive definite")
     return F, low, high
 
 
@@ -688,10 +687,9 @@ def _symmetric(A, name, unit=0.0):
     if (index := first(~sound)) is None:
         return S, eps
     asymmetry, most = _asymmetry(finite(A, name)[index], eps, unit)
-    raise ValueError(
-        f"{name}{at(index)} is not symmetric: it differs from its transpose by {asymmetry:.6g}; "
-        f"accepted are differences up to {most:.6g}. If that is rounding, "
-        f"({name} + {name}ᵀ)/2 is symmetric")
+    raise ValueError(f"{name}{at(index)} is not symmetric: it differs from its transpose by "
+                     f"{asymmetry:.6g}; accepted are differences up to {most:.6g}. If that is "
+                     f"rounding, ({name} + {name}ᵀ)/2 is symmetric")
 
 
 def _asymmetry(A, eps, unit):
