@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ._checks import as_array, integer, is_lazy, positive, renumbered
+from ._checks import as_array, at, first, integer, is_lazy, positive, renumbered
 from ._parallel import CORES, blockwise, one_blas_thread, whole_items
 from .spaces import Ball
 
@@ -136,9 +136,8 @@ def _checked_images(images):
     if stack.dtype != np.uint8:
         low, high = stack.min(axis=(1, 2, 3)), stack.max(axis=(1, 2, 3))
         bad = ~((low >= 0) & (high <= 1))  # NaN fails every comparison
-        if bad.any():
-            i = int(bad.argmax())
-            raise ValueError(f"images[{i}] has values from {low[i]} to {high[i]}; {ACCEPTED}")
+        if (i := first(bad)) is not None:
+            raise ValueError(f"images{at(i)} has values from {low[i]} to {high[i]}; {ACCEPTED}")
     return stack
 
 
