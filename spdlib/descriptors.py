@@ -127,8 +127,8 @@ def _features(images):
 def _correlate(a, weights, axis):
     """Weighted sums of neighbours along an axis, the edge replicated, in the type of `a`."""
     first = np.arange(a.shape[axis]) - len(weights) // 2
-    neighbours = (a.take(first + i, axis, mode="clip") for i in range(len(weights)))
-    return sum(weight * b for weight, b in zip(weights, neighbours, strict=True))
+    return sum(weight * a.take(first + i, axis, mode="clip") for i, weight in enumerate(weights)
+               if weight)
 
 
 def _checked_images(images):
