@@ -5,6 +5,7 @@ float64 array, so that no rounding of a narrower type, no mask and no imaginary 
 than this.
 """
 
+import contextlib
 import decimal
 import math
 import numbers
@@ -81,11 +82,7 @@ def generator(rng):
 
 def array(value, name):
     """`value` as an array of real numbers in the type that it has."""
-    unmasked(value, name)
-    try:
-        A = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} is no array ({error}); accepted are real numbers") from error
+    A = as_array(value, name, "accepted are real numbers")
     if A.dtype.kind not in "iuf":
         raise ValueError(f"{name} is an array of dtype {A.dtype}; accepted are real numbers")
     for part in _parts(value):
@@ -93,6 +90,15 @@ def array(value, name):
             raise ValueError(f"{name} is made of arrays of dtypes {part.dtype} and {A.dtype}; "
                              "accepted are those of one precision")
     return A
+
+
+def as_array(value, name, accepted):
+    """`value` as an array, of whatever, without masked entries."""
+    unmasked(value, name)
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} is no array ({error}); {accepted}") from error
 
 
 def rounding(A):
@@ -109,19 +115,18 @@ def unmasked(value, name):
 
 def _parts(value):
     """What has a type of number of its own in a sequence of sequences, as arrays; or itself."""
-    if hasattr(value, "__array__") or _is_buffer(value):
+    if _is_array(value):
         yield np.asanyarray(value)
-    elif isinstance(value, Sequence) and not isinstance(value, str):
+    elif _is_sequence(value):
         for part in value:
             yield from _parts(part)
 
 
-def _is_buffer(value):
-    try:
-        memoryview(value)
-    except TypeError:
-        return False
-    return True
+def _is_array(value):
+    """Whether it is an array or a buffer, and so has one type of number."""
+    with contextlib.suppress(TypeError):
+        return hasattr(value, "__array__") or memoryview(value) is not None
+    return False
 
 
 def real(value, name):
@@ -141,44 +146,36 @@ def records(value, name, read=array, shape=None):
     listed, number = _is_sequence(value), complex if read is complex_array else float
     A = value if listed else np.asanyarray(value)
     with np.errstate(all="ignore"):
-        if listed:
-            A = _stacked([_record(part, name, number, shape) for part in value], name)
-        elif A.dtype.kind == "O" or np.ma.is_masked(A):
+        if listed and shape is not None:
+            A = np.stack([_record(part, name, number, shape) for part in value])
+        elif listed or A.dtype.kind == "O" or np.ma.is_masked(A):
             A = _numbers(A, name, number)
     return read(np.ma.getdata(A), name)
 
 
 def _record(value, name, number, shape):
-    """A record of a sequence, or NaN where it has another shape than is known, or none."""
-    try:
-        A = _numbers(value, name, number)
-        if shape is None or A.shape == shape:
+    """A record of a sequence, or NaN where it has another shape or is none."""
+    with contextlib.suppress(Exception):  # whatever an object says of itself
+        if (A := _numbers(value, name, number)).shape == shape:
             return A
-    except Exception:  # whatever an object says of itself
-        if shape is None:
-            raise
     return np.full(shape, np.nan, number)
 
 
 def _numbers(value, name, number):
     """`value` as floats or complex numbers, NaN where there is none."""
     if _is_sequence(value):
-        return _stacked([_numbers(part, name, number) for part in value], name)
+        parts = [_numbers(part, name, number) for part in value]
+        if len(shapes := {part.shape for part in parts}) > 1:
+            raise ValueError(f"{name} is no array (it has parts of shapes {sorted(shapes)}); "
+                             "accepted are records of one shape")
+        return np.stack(parts)
     A = np.asanyarray(value)
     data, missing = np.ma.getdata(A), np.ma.getmaskarray(A)
     if data.dtype.kind == "O":
-        data = np.array([_converted(entry, number) for entry in data.flat],
-                        number).reshape(data.shape)
+        data = np.vectorize(_converted, otypes=[number])(data, number)
     elif data.dtype.kind not in ("iufc" if number is complex else "iuf"):
         return np.full(data.shape, np.nan, number)
     return np.where(missing, number(math.nan), data.astype(number))
-
-
-def _stacked(parts, name):
-    if len(shapes := {part.shape for part in parts}) > 1:
-        raise ValueError(f"{name} is no array (it has parts of shapes {sorted(shapes)}); accepted "
-                         "are records of one shape")
-    return np.stack(parts)
 
 
 def _converted(entry, number):
@@ -193,15 +190,14 @@ def _converted(entry, number):
 
 def _is_sequence(value):
     """Whether it is a sequence that is no array, no text, and not empty."""
-    return (isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0
-            and not hasattr(value, "__array__") and not _is_buffer(value))
+    listed = isinstance(value, Sequence) and not isinstance(value, str) and not _is_array(value)
+    return listed and len(value) > 0
 
 
 def finite(value, name, read=real):
     """`value` as a float64 array without NaN or infinity, or as the one that `read` makes."""
     A = read(value, name)
-    if not np.isfinite(A).all():
-        index = first(~np.isfinite(A))
+    if (index := first(~np.isfinite(A))) is not None:
         raise ValueError(f"{name}{at(index)} is {A[index]}; accepted are finite numbers")
     return A
 
@@ -226,8 +222,8 @@ def is_lazy(value):
 
 
 def first(bad):
-    """Index of the first true entry, a tuple of ints."""
-    return tuple(int(i) for i in np.unravel_index(np.argmax(bad), bad.shape))
+    """Index of the first true entry, a tuple of ints, or None."""
+    return tuple(map(int, np.unravel_index(bad.argmax(), bad.shape))) if bad.any() else None
 
 
 def at(index):

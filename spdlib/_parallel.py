@@ -93,8 +93,7 @@ def one_blas_thread():
 
 @functools.cache
 def _blas():
-    try:
+    """What limits the threads of BLAS, or None where there is no threadpoolctl."""
+    with contextlib.suppress(ImportError):
         from threadpoolctl import ThreadpoolController
-    except ImportError:
-        return None
-    return ThreadpoolController()
+        return ThreadpoolController()

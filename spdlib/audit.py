@@ -162,8 +162,7 @@ def _lower_bound(p, q, t, delta, confidence):
     Both shares are bounded as Clopper and Pearson do.
     """
     n, tail = len(p), (1 - confidence) / 2
-    hits = n - np.searchsorted(np.sort(p), t, side="right")
-    misses = n - np.searchsorted(np.sort(q), t, side="right")
+    hits, misses = (n - np.searchsorted(np.sort(x), t, side="right") for x in (p, q))
     low = np.where(hits > 0, beta.ppf(tail, np.maximum(hits, 1), n - hits + 1), 0)
     high = np.where(misses < n, beta.isf(tail, misses + 1, np.maximum(n - misses, 1)), 1)
     return np.log(np.maximum((low - delta) / high, 1))

@@ -251,9 +251,9 @@ def _log_l2_delta(excess, epsilon, d):
     phi = middle + h * _L2_NODES
     sine = np.sin(phi)
     over = 4 * alpha * np.sin((end - phi) / 2) * np.sin((end + phi) / 2)  # loss - epsilon
-    log_w = (d - 2) * np.log(sine) + np.log(sine**2 + r)
-    log_w -= 2 * alpha * np.sin(phi / 2)**2  # without e^alpha, as z is
-    log_f = log_w + np.log(-np.expm1(-over))
+    log_f = (d - 2) * np.log(sine) + np.log(sine**2 + r)
+    log_f -= 2 * alpha * np.sin(phi / 2)**2  # without e^alpha, as z is
+    log_f += np.log(-np.expm1(-over))
     top = log_f.max()
     integral = h * (np.exp(log_f - top) @ _L2_WEIGHTS).sum()
     integral += _l2_error(middle, h, end, alpha, d, r, top)

@@ -16,7 +16,7 @@ def main(argv=None):
     """Exit code: 0 where the plan is printed, 2 where a value is refused."""
     arguments = _parser().parse_args(argv)
     try:
-        print(*list(planned(arguments)), sep="\n")
+        print(*planned(arguments), sep="\n")
         return 0
     except ValueError as error:
         print(f"spdlib: {error}", file=sys.stderr)
@@ -59,8 +59,7 @@ def planned(a):
            f"errors     log-Euclidean distances to the mean of the clipped records: bare, and\n"
            f"           projected onto the ball, the mean at its centre or in the worst place, or\n"
            f"           shrunk towards the centre (shrink=True) and then projected\n")
-    shown = [[row[0], *("–" if value is None else f"{value:.4g}" for value in row[1:])]
-             for row in rows]
+    shown = [[row[0], *("–" if x is None else f"{x:.4g}" for x in row[1:])] for row in rows]
     yield aligned([HEADER, *shown])
     best, pure = min(rows[:-1], key=lambda row: row.bare), rows[-1]
     yield (f"\nAt ({a.epsilon:g}, {a.delta:g}) bare {best.mechanism} noise errs least; laplace "

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ._checks import integer, is_lazy, positive, renumbered, unmasked
+from ._checks import as_array, at, first, integer, is_lazy, positive, renumbered
 from ._parallel import CORES, blockwise, one_blas_thread, whole_items
 from .spaces import Ball
 
@@ -126,28 +126,18 @@ def _features(images):
 
 def _correlate(a, weights, axis):
     """Weighted sums of neighbours along an axis, the edge replicated, in the type of `a`."""
-    reach, size = len(weights) // 2, a.shape[axis]
-    first, last = a.take([0], axis), a.take([-1], axis)
-    padded = np.concatenate([first] * reach + [a] + [last] * reach, axis)
-    along = (slice(None),) * axis
-    return sum(weight * padded[along + (slice(i, i + size),)] for i, weight in enumerate(weights)
+    first = np.arange(a.shape[axis]) - len(weights) // 2
+    return sum(weight * a.take(first + i, axis, mode="clip") for i, weight in enumerate(weights)
                if weight)
 
 
 def _checked_images(images):
-    unmasked(images, "images")
-    try:
-        images = np.asarray(images)
-    except ValueError as error:
-        raise ValueError(f"images is no array ({error}); {ACCEPTED}") from error
-    stack = _stack(images)
-    if stack.dtype == np.uint8:
-        return stack
-    low, high = stack.min(axis=(1, 2, 3)), stack.max(axis=(1, 2, 3))
-    bad = ~((low >= 0) & (high <= 1))  # NaN fails every comparison
-    if bad.any():
-        i = int(bad.argmax())
-        raise ValueError(f"images[{i}] has values from {low[i]} to {high[i]}; {ACCEPTED}")
+    stack = _stack(as_array(images, "images", ACCEPTED))
+    if stack.dtype != np.uint8:
+        low, high = stack.min(axis=(1, 2, 3)), stack.max(axis=(1, 2, 3))
+        bad = ~((low >= 0) & (high <= 1))  # NaN fails every comparison
+        if (i := first(bad)) is not None:
+            raise ValueError(f"images{at(i)} has values from {low[i]} to {high[i]}; {ACCEPTED}")
     return stack
 
 

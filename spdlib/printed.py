@@ -147,9 +147,8 @@ def descriptor_radius_appendix(channels, eta):
 
 def jacobi_cosine(s, kappa):
     """C_κ(s), which J(0) = 1 and J'(0) = 0 become at curvature κ, a number (GR, eq. 15)."""
-    if kappa > 0:
-        return np.cos(math.sqrt(kappa) * s)
-    return np.cosh(math.sqrt(-kappa) * s)
+    root = math.sqrt(abs(kappa))
+    return np.cos(root * s) if kappa > 0 else np.cosh(root * s)
 
 
 def jacobi_sine(s, kappa):
@@ -167,9 +166,7 @@ def curve_length(tau_m, tau):
 
 def curve_sensitivity_point(tau, n, kappa_low=0, tau_m=0):
     """Bound (2τ/n) cosh(2√−κ(τ_m + τ)) on Δ_p, 2τ/n for a number κ ≥ 0 (GR, Th. 3.3)."""
-    if kappa_low >= 0:
-        return 2 * tau / n
-    return 2 * tau / n * np.cosh(2 * math.sqrt(-kappa_low) * (tau_m + tau))
+    return 2 * tau / n * np.cosh(2 * math.sqrt(max(-kappa_low, 0)) * (tau_m + tau))
 
 
 def curve_sensitivity_velocity_printed(tau, n, kappa_low=0):

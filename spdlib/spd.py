@@ -79,7 +79,7 @@ def expm(S: ArrayLike) -> np.ndarray:
         [-708.3, 709.7], or those of one matrix spread so far, over about 33, that rounding may
         leave the smallest exponential negative.
     """
-    S = _symmetric(S, "S", unit=1.0)
+    S, _ = _symmetric(S, "S", unit=1.0)
     E, low, high = _spectral(np.exp, S)
     _check_exponential(low, high, S.shape[-1], "S")
     return E
@@ -105,12 +105,10 @@ def powm(X: ArrayLike, a: float) -> np.ndarray:
     ValueError
         Where a matrix is not SPD, or its power is none that float64 can hold as one.
     """
-    a, X = number(a, "a", -HUGE, HUGE, "finite numbers"), array(X, "X")
-    A = _symmetric(X, "X")
-    P, low, high = _spectral(lambda eigenvalues: eigenvalues**a, A)
-    _check_positive(low, high, A.shape[-1], "X", rounding(X))
+    a = number(a, "a", -HUGE, HUGE, "finite numbers")
+    P, low, high = _of_spd(lambda eigenvalues: eigenvalues**a, X, "X")
     ends = np.sort([a * np.log(low), a * np.log(high)], axis=0)
-    _check_exponential(*ends, A.shape[-1], "a Logm X")
+    _check_exponential(*ends, P.shape[-1], "a Logm X")
     return P
 
 
@@ -149,9 +147,8 @@ def vecd(S: ArrayLike) -> np.ndarray:
 
 def symmetric(S, name):
     """`S` as float64 symmetric matrices of which `vecd` makes coordinates; ValueError else."""
-    S = _symmetric(S, name)
-    if (bad := np.abs(S) > LARGEST).any():
-        index = first(bad)
+    S, _ = _symmetric(S, name)
+    if (index := first(np.abs(S) > LARGEST)) is not None:
         raise ValueError(f"{name}{at(index)} is {S[index]:.6g}; accepted are entries up to "
                          f"{LARGEST:.6g}, whose coordinates have differences in float64")
     return S
@@ -160,11 +157,8 @@ def symmetric(S, name):
 def upper(S):
     """`vecd` of matrices that are known to be symmetric."""
     k = S.shape[-1]
-    rows, columns = _above_diagonal(k)
-    entries = np.concatenate([np.arange(k) * (k + 1), rows * k + columns])
-    y = S.reshape(S.shape[:-2] + (k * k,)).take(entries, axis=-1)
-    y[..., k:] *= math.sqrt(2)
-    return y
+    rows, columns, factors = _entries(k)
+    return S.reshape(S.shape[:-2] + (k * k,)).take(rows * k + columns, axis=-1) * factors
 
 
 def invvecd(y: ArrayLike) -> np.ndarray:
@@ -190,16 +184,17 @@ def invvecd(y: ArrayLike) -> np.ndarray:
     k = (math.isqrt(8 * d + 1) - 1) // 2
     if d < 1 or k * (k + 1) // 2 != d:
         raise ValueError(f"y has {d} coordinates; accepted are k(k+1)/2, that is 1, 3, 6, 10, …")
-    rows, columns = _above_diagonal(k)
-    S = np.zeros(y.shape[:-1] + (k, k))
-    S[..., range(k), range(k)] = y[..., :k]
-    S[..., rows, columns] = S[..., columns, rows] = y[..., k:] / math.sqrt(2)
+    rows, columns, factors = _entries(k)
+    S = np.empty(y.shape[:-1] + (k, k))
+    S[..., rows, columns] = S[..., columns, rows] = y / factors
     return S
 
 
 @functools.cache
-def _above_diagonal(k):
-    return np.triu_indices(k, 1)
+def _entries(k):
+    """Rows and columns of the entries of which coordinates are made, and their factors."""
+    rows, columns = np.append(np.diag_indices(k), np.triu_indices(k, 1), axis=1)
+    return rows, columns, np.where(rows == columns, 1, math.sqrt(2))
 
 
 def where_spd(X):
@@ -247,8 +242,8 @@ def where_symmetric(A, name="X", unit=0.0):
     A = np.where(bounded, A, 0)
     transpose = A.swapaxes(-2, -1)
     mean = np.where(A == transpose, A, A / 2 + transpose / 2)  # halves of equal ones can underflow
-    largest = np.maximum(np.abs(A).max(axis=(-2, -1)), unit)
-    sound = bounded[..., 0, 0] & (_asymmetry(A) <= _tolerance(eps) * largest)
+    asymmetry, most = _asymmetry(A, eps, unit)
+    sound = bounded[..., 0, 0] & (asymmetry <= most)
     return np.where(sound[..., None, None], mean, 0), sound, eps
 
 
@@ -279,12 +274,10 @@ def _least_eigenvalue(A, trace):
 def cholesky(A):
     """Lower triangular L with L Lᵀ = A, for SPD matrices as `positive_definite` returns them."""
     if A.shape[-1] == 2:
-        L = np.zeros(A.shape)
-        L[..., 0, 0] = np.sqrt(A[..., 0, 0])
-        L[..., 1, 0] = A[..., 1, 0] / L[..., 0, 0]
-        # below EPS A₂₂ it is rounding
-        L[..., 1, 1] = np.sqrt(np.maximum(A[..., 1, 1] - L[..., 1, 0]**2, EPS * A[..., 1, 1]))
-        return L
+        p = np.sqrt(A[..., 0, 0])
+        q = A[..., 1, 0] / p
+        r = np.sqrt(np.maximum(A[..., 1, 1] - q**2, EPS * A[..., 1, 1]))  # below it is rounding
+        return _stored([[p, np.zeros_like(p)], [q, r]])
     try:
         return np.linalg.cholesky(A)
     except np.linalg.LinAlgError:  # of one that is almost singular: L Lᵀ = RᵀR, R from √A = QR
@@ -303,19 +296,13 @@ def function_of(function, A):
         return _spectral(function, A)
     with np.errstate(all="ignore"):  # what has no function value is the caller's to refuse
         first, second, off = A[..., 0, 0] / 2, A[..., 1, 1] / 2, A[..., 0, 1]
-        half = first - second
-        first += second
+        mean, half = first + second, first - second
         radius = np.sqrt(half * half + off * off)
-        low, high = first - radius, first + radius
+        low, high = mean - radius, mean + radius
         below, above = function(low) / 2, function(high) / 2
         slope = (above - below) / np.maximum(radius, FAINT)
-        above += below
-        half *= slope
-        F = _empty(A.shape)
-        np.add(above, half, out=F[..., 0, 0])
-        np.subtract(above, half, out=F[..., 1, 1])
-        F[..., 0, 1] = F[..., 1, 0] = slope * off
-    return F, low, high
+        mean, half, off = above + below, slope * half, slope * off
+        return _stored([[mean + half, off], [off, mean - half]]), low, high
 
 
 def congruent(A, X):
@@ -333,15 +320,12 @@ def product(A, B):
     K = range(A.shape[-1])
     if len(K) > 3:
         return A @ B
-    C = _empty(np.broadcast_shapes(A.shape, B.shape))
-    for i, j in itertools.product(K, K):
-        C[..., i, j] = _dot(A[..., i, :], B[..., :, j])
-    return C
+    return _stored([[_dot(A[..., i, :], B[..., :, j]) for j in K] for i in K])
 
 
-def _empty(shape):
-    """An empty batch of matrices, stored entry by entry, so that loops run over the batch."""
-    return np.moveaxis(np.empty(shape[-2:] + shape[:-2]), (0, 1), (-2, -1))
+def _stored(rows):
+    """A batch of matrices, by rows of entries, stored so that loops run over the batch."""
+    return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
 
 
 def _by_transpose(B, A):
@@ -349,7 +333,7 @@ def _by_transpose(B, A):
     K = range(A.shape[-1])
     if len(K) > 3:
         C = B @ A.swapaxes(-2, -1)
-        return C / 2 + C.swapaxes(-2, -1) / 2
+        return C / 2 + C.swapaxes(-2, -1) / 2  # halves, since sums could overflow
     C = np.empty(np.broadcast_shapes(A.shape, B.shape))
     for i, j in itertools.combinations_with_replacement(K, 2):
         C[..., i, j] = C[..., j, i] = _dot(B[..., i, :], A[..., j, :])
@@ -358,20 +342,16 @@ def _by_transpose(B, A):
 
 def _dot(x, y):
     """Inner products of vectors of two or three entries, or one."""
-    terms = [x[..., p] * y[..., p] for p in range(x.shape[-1])]
-    for term in terms[1:]:
-        terms[0] += term
-    return terms[0]
+    first, *others = (x[..., p] * y[..., p] for p in range(x.shape[-1]))
+    return sum(others, first)  # from 0 on, it would turn -0 into 0
 
 
 def inverse_triangular(L):
     """Inverses of lower triangular matrices."""
     if L.shape[-1] != 2:
         return np.linalg.inv(L)
-    A = np.zeros(L.shape)
-    A[..., 0, 0], A[..., 1, 1] = 1 / L[..., 0, 0], 1 / L[..., 1, 1]
-    A[..., 1, 0] = -L[..., 1, 0] * A[..., 0, 0] * A[..., 1, 1]
-    return A
+    p, r = 1 / L[..., 0, 0], 1 / L[..., 1, 1]
+    return _stored([[p, np.zeros_like(p)], [-L[..., 1, 0] * p * r, r]])
 
 
 def relative_log(M, X):
@@ -411,11 +391,9 @@ def _seen_from(M, X):
         if A.shape[-1] != 2:
             return A @ X @ A.swapaxes(-2, -1)
         p, q, r, off = A[..., 0, 0], A[..., 1, 0], A[..., 1, 1], X[..., 0, 1]
-        W, below = _empty(np.broadcast_shapes(A.shape, X.shape)), q * X[..., 0, 0] + r * off
-        W[..., 0, 0] = p * p * X[..., 0, 0]
-        W[..., 0, 1] = W[..., 1, 0] = p * below
-        W[..., 1, 1] = q * below + r * (q * off + r * X[..., 1, 1])
-    return W
+        below = q * X[..., 0, 0] + r * off
+        last = q * below + r * (q * off + r * X[..., 1, 1])
+        return _stored([[p * p * X[..., 0, 0], p * below], [p * below, last]])
 
 
 def _log_of_far(M, X, beyond):
@@ -563,22 +541,20 @@ def _sum(L):
 
 
 def _logm(X, name):
-    X = array(X, name)
-    A = _symmetric(X, name)
-    L, low, high = _spectral(np.log, A)
-    _check_positive(low, high, A.shape[-1], name, rounding(X))
-    return L
+    return _of_spd(np.log, X, name)[0]
 
 
-def _check_positive(low, high, k, name, eps):
-    floor = _floor(high, k, eps)
-    if (bad := ~(low > floor)).any():
-        index = first(bad)
-        raise ValueError(
-            f"{name}{at(index)} is not positive definite: its smallest eigenvalue is "
-            f"{low[index]:.6g}; accepted are those above {floor[index]:.6g}, the rounding of the "
-            "largest. A shrinkage estimate, (1 − a) X + a tr(X)/k I with 0 < a < 1, is positive "
-            "definite")
+def _of_spd(function, X, name):
+    """`_spectral` of SPD matrices; ValueError where one is none."""
+    A, eps = _symmetric(X, name)
+    F, low, high = _spectral(function, A)
+    floor = _floor(high, A.shape[-1], eps)
+    if (index := first(~(low > floor))) is not None:
+        raise ValueError(f"{name}{at(index)} is not positive definite: its smallest eigenvalue is "
+                         f"{low[index]:.6g}; accepted are those above {floor[index]:.6g}, the "
+                         "rounding of the largest. A shrinkage estimate, (1 − a) X + a tr(X)/k I "
+                         "with 0 < a < 1, is positive definite")
+    return F, low, high
 
 
 def _floor(high, k, eps):
@@ -589,8 +565,8 @@ def _floor(high, k, eps):
 def _check_exponential(low, high, k, name):
     """Refuse logarithms whose exponential is no SPD matrix of float64."""
     widest = widest_spread(k)
-    if (bad := ~((high <= LOG_MAX) & (low >= LOG_MIN) & (high - low <= widest))).any():
-        index = first(bad)
+    sound = (high <= LOG_MAX) & (low >= LOG_MIN) & (high - low <= widest)
+    if (index := first(~sound)) is not None:
         raise ValueError(
             f"{name}{at(index)} has eigenvalues from {low[index]:.6g} to {high[index]:.6g}; "
             f"accepted are those from {LOG_MIN:.1f} to {LOG_MAX:.1f}, spread over at most "
@@ -608,11 +584,10 @@ def _spectral(function, A):
     A = A.reshape(-1, k, k)
     result, (low, high) = np.empty(A.shape), np.empty((2, len(A)))
 
-    def compute(block):
-        with np.errstate(all="ignore"):  # what has no function value is refused by the caller
-            eigenvalues, V = _eigh(A[block])
-            low[block], high[block] = eigenvalues.min(axis=-1), eigenvalues.max(axis=-1)
-            result[block] = _compose(function(eigenvalues), V)
+    def compute(block):  # in silence: what has no function value is refused by the caller
+        eigenvalues, V = _eigh(A[block])
+        low[block], high[block] = eigenvalues.min(axis=-1), eigenvalues.max(axis=-1)
+        result[block] = _compose(function(eigenvalues), V)
 
     size, threads = blocks(k)
     with _calm_blas(k):
@@ -703,30 +678,22 @@ def _rotate(a, sqrt, copysign):
 
 def _compose(eigenvalues, V):
     """`V diag(eigenvalues) Vᵀ`, symmetric to the last bit."""
-    if V.shape[-1] <= 3:
-        return _by_transpose(V * eigenvalues[..., None, :], V)
-    half = (V * (eigenvalues / 2)[..., None, :]) @ V.swapaxes(-2, -1)  # else sums could overflow
-    return half + half.swapaxes(-2, -1)
+    return _by_transpose(V * eigenvalues[..., None, :], V)
 
 
 def _symmetric(A, name, unit=0.0):
-    """`A` as a float64 batch of symmetric matrices; ValueError where one is none."""
+    """`A` as float64 symmetric matrices, and their unit of rounding; ValueError for others."""
     S, sound, eps = where_symmetric(A, name, unit)
-    if sound.all():
-        return S
-    A, index = finite(A, name), first(~sound)
-    asymmetry, largest = _asymmetry(A[index]), max(np.abs(A[index]).max(), unit)
-    raise ValueError(
-        f"{name}{at(index)} is not symmetric: it differs from its transpose by {asymmetry:.6g}; "
-        f"accepted are differences up to {_tolerance(eps) * largest:.6g}. If that is rounding, "
-        f"({name} + {name}ᵀ)/2 is symmetric")
+    if (index := first(~sound)) is None:
+        return S, eps
+    asymmetry, most = _asymmetry(finite(A, name)[index], eps, unit)
+    raise ValueError(f"{name}{at(index)} is not symmetric: it differs from its transpose by "
+                     f"{asymmetry:.6g}; accepted are differences up to {most:.6g}. If that is "
+                     f"rounding, ({name} + {name}ᵀ)/2 is symmetric")
 
 
-def _tolerance(eps):
-    """By how much of its largest entry a symmetric matrix may differ from its transpose."""
-    return max(SYMMETRY, 16 * eps)
-
-
-def _asymmetry(A):
+def _asymmetry(A, eps, unit):
+    """By how much matrices differ from their transposes, and by how much symmetric ones may."""
     with np.errstate(over="ignore"):  # huge entries may differ by infinity
-        return np.abs(A - A.swapaxes(-2, -1)).max(axis=(-2, -1))
+        asymmetry = np.abs(A - A.swapaxes(-2, -1)).max(axis=(-2, -1))
+    return asymmetry, max(SYMMETRY, 16 * eps) * np.maximum(np.abs(A).max(axis=(-2, -1)), unit)
