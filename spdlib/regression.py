@@ -146,8 +146,8 @@ def _records(space, x, Y):
                          "leading axes that broadcast") from None
     x, Y = np.broadcast_to(x, batch).copy(), np.broadcast_to(Y, (*batch, *space.inner))
     low, high = x.min(axis=-1) / 2, x.max(axis=-1) / 2
-    if (bad := ~(high - low > 8 * EPS * np.maximum(np.abs(low), np.abs(high)))).any():
-        index = first(bad)
+    apart = high - low > 8 * EPS * np.maximum(np.abs(low), np.abs(high))
+    if (index := first(~apart)) is not None:
         raise ValueError(f"x{at(index)} is {2 * low[index]:.6g} for all records; accepted are x "
                          "that differ")
     return x, Y

@@ -140,8 +140,7 @@ class RadialLaw:
     def ppf(self, q):
         """The quantiles at `q`, from 0 to 1."""
         q = finite(q, "q")
-        if (bad := (q < 0) | (q > 1)).any():
-            index = first(bad)
+        if (index := first((q < 0) | (q > 1))) is not None:
             raise ValueError(f"q{at(index)} is {q[index]}; accepted are numbers from 0 to 1")
         x = np.full(q.shape, self.low)
         for step in (self.high - self.low) * 2.0**-np.arange(1, BISECTIONS + 1):

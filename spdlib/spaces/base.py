@@ -286,8 +286,7 @@ class Curved(Space):
     def points(self, X, name="X"):
         """`X` as checked points; ValueError where one is none."""
         P, sound = self.sound(self.shaped(X, name))
-        if not sound.all():
-            index = first(~sound)
+        if (index := first(~sound)) is not None:
             raise ValueError(f"{name}{at(index)} {self._amiss(X, name, index)}")
         return P
 
