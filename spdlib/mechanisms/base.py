@@ -312,7 +312,7 @@ def gamma_law(d, scale):
 
 
 def checked_domain(domain, space, least=SHORTEST):
-    """A ball of the space that the chart at its centre covers once, and float64 holds."""
+    """`domain`, if it is a ball that the chart at its centre covers once, and float64 holds."""
     if not isinstance(domain, Ball) or domain.space != space:
         raise ValueError(f"domain is {domain!r}; accepted is a Ball of {space!r}")
     most = min(LONGEST, space.injectivity_radius)
@@ -321,8 +321,9 @@ def checked_domain(domain, space, least=SHORTEST):
     return domain
 
 
-def concentric(domain, ball):
-    """`domain`, if it is about the centre of the records' ball: a document shows no other."""
+def concentric(domain, ball, least=SHORTEST):
+    """The same about the centre of the records' ball, since a document shows no other."""
+    checked_domain(domain, ball.space, least)
     if not np.array_equal(domain.center, ball.center):
         raise ValueError(f"domain is {domain!r}; accepted is a ball about the centre of the "
                          f"records' ball, {ball.center.tolist()!r}")
@@ -336,8 +337,11 @@ def check_sensitivity(mechanism, moves, what="sensitivity"):
                          f"{mechanism.sensitivity:.6g}, the mechanism's own")
 
 
-def largest_loss(sensitivity, scale):
-    """The largest privacy loss, the ε at δ = 0, rounded up: more promises less."""
+def loss_of(sensitivity, scale):
+    """The largest privacy loss, the ε at δ = 0, or the mu of Gaussian noise, rounded up.
+
+    More promises less.
+    """
     return math.nextafter(sensitivity / scale, math.inf)
 
 

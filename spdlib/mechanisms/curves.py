@@ -15,6 +15,7 @@ from ..samplers import ball_steps
 from ..spaces.ball import project_to_ball
 from ..spaces.components import lengths
 from ..spaces.functions import cosine, sinc
+from ..spaces.means import largest_radius
 from .base import check_sensitivity
 from .densities import DensityMechanism, hessian_bounds, largest_volume, needed
 
@@ -49,9 +50,7 @@ class CurveDensity(DensityMechanism):
 
     def _check(self, query):
         """Refuse a domain with which a residual may come near a cut point; by no data."""
-        space, limit = query.space, query.space.injectivity_radius
-        if space.curvature[1] > 0:
-            limit = min(limit, math.pi / math.sqrt(space.curvature[1]))
+        space, limit = query.space, 2 * largest_radius(query.space)
         longest = self._longest(query)
         if not (longest <= NEAR * limit and query.radius < limit / 2):
             raise ValueError(f"2 radius + speed + clip is {longest:.6g}; accepted are numbers up "

@@ -13,8 +13,7 @@ from ..samplers import ball_steps, laplace_steps, sample_by_boxes, sample_by_cha
 from ..spaces import Ball
 from ..spaces.components import lengths
 from ..spaces.functions import log_sinhc
-from .base import (ENTRIES, LEAST, SAMPLE, Mechanism, check_sensitivity, checked_domain, concentric,
-                   largest_loss)
+from .base import ENTRIES, LEAST, SAMPLE, Mechanism, check_sensitivity, concentric, loss_of
 
 BY_BOXES = 4  # dimensions in which boxes are few enough
 PROPOSALS, CHAINS = 32, 16  # at least so many at once
@@ -54,22 +53,19 @@ class DensityMechanism(Mechanism):
         if self.approximate:
             raise ValueError("approximate is True; accepted is False where a promise is asked for, "
                              "since none is proved for a chain")
-        return largest_loss(2 * self.sensitivity, self.scale)
+        return loss_of(2 * self.sensitivity, self.scale)
 
     def _prepared(self, query):
         self._check(query)
         dim = self._dim(query)
-        share, sampler = self._envelope(query)
-        exact = dim <= BY_BOXES or share >= LEAST
-        if not (exact or self.approximate):
+        share, draw = self._envelope(query)
+        if share < LEAST:
+            draw = self._by_boxes if dim <= BY_BOXES else self._last_states
+        if not (self.approximate or self.is_proved(query)):
             raise ValueError(f"query has dimension {dim}; accepted are those up to {BY_BOXES}, in "
                              "which the exact sampler ends, unless approximate=True lets chains "
                              "run, of which no promise is proved")
         _ = query.steps  # refuses a bad record
-        if not exact:
-            draw = self._last_states
-        else:
-            draw = sampler if share >= LEAST else self._by_boxes
         draw(query, 0, np.random.default_rng(0))  # refuses what it would refuse later
 
         def answers(rng, shape):
@@ -81,7 +77,7 @@ class DensityMechanism(Mechanism):
     def _check(self, query):
         """Refuse a domain that the chart at the centre does not cover once, or float64 not all."""
         query.ball.hold()
-        _about(self.domain, query)
+        concentric(self.domain, query.ball, query.radius)
 
     def _dim(self, query):
         return np.size(self._radii(query)) * query.space.dim
@@ -198,7 +194,7 @@ class KNormGradient(DensityMechanism):
         them; where they are skewed it costs a bias that no number of records takes away.
         """
         number(delta, "delta", 0, 0, '0 with "k-norm gradient", whose promise is pure')
-        domain = query.ball if domain is None else _about(domain, query)
+        domain = query.ball if domain is None else concentric(domain, query.ball, query.radius)
         if clip is None:
             clip = min(domain.radius + query.radius, query.space.injectivity_radius)
         sensitivity = gradient_sensitivity(query.n, query.radius, query.space, clip, domain.radius)
@@ -321,7 +317,7 @@ class TruncatedLoss(DensityMechanism):
         The domain is the ball that holds the records, if no larger one is named.
         """
         number(delta, "delta", 0, 0, '0 with "truncated loss", whose promise is pure')
-        domain = query.ball if domain is None else _about(domain, query)
+        domain = query.ball if domain is None else concentric(domain, query.ball, query.radius)
         return cls(epsilon, domain, needed(clip, cls), approximate)
 
     def _score(self, query, v, reach):
@@ -405,11 +401,6 @@ def largest_volume(space, v, length, reach):
         return space.log_volume(v) + reach * space.growth
     nearer = np.maximum(length - reach, 0) / np.where(length > 0, length, 1)
     return space.log_volume(v * nearer[:, None])
-
-
-def _about(domain, query):
-    """`domain`, if it is a ball about the query's centre that holds the query's."""
-    return concentric(checked_domain(domain, query.space, query.radius), query.ball)
 
 
 def needed(clip, mechanism):

@@ -9,7 +9,7 @@ from ..calibration import sigma_analytic
 from ..queries.mean import frechet_sensitivity
 from ..regression import carried_back, curve_points, jacobi_fields
 from ..spaces.ball import clip_to_ball, project_to_ball
-from .base import ENTRIES, Mechanism
+from .base import ENTRIES, Mechanism, loss_of
 
 EVEN = math.sqrt(12)  # one over the standard deviation of t, for records spread evenly
 SHARE = 1 / 6  # of the way to the farthest curve of the domain: the clip by default
@@ -84,7 +84,7 @@ class NoisyDescent(Mechanism):
         self.sensitivity = frechet_sensitivity(self.n, self.clip)
         whole = math.sqrt(self.steps) * self.sensitivity * (1 + 1e-15)
         self.sigma = sigma_analytic(whole, epsilon, delta)
-        self.mu = self.loss = math.nextafter(whole / self.sigma, math.inf)  # more promises less
+        self.mu = self.loss = loss_of(whole, self.sigma)
 
     @classmethod
     def of(cls, query, epsilon, delta, clip=None):
@@ -119,9 +119,7 @@ class NoisyDescent(Mechanism):
             raise ValueError(f"query has {query.n} records; accepted are at least {self.n}, for "
                              "which the mechanism was made")
         space, reach = query.space, query.space.injectivity_radius
-        if not query.radius < reach:
-            raise ValueError(f"radius is {query.radius!r}; accepted are numbers below {reach:.6g}, "
-                             f"the injectivity radius of {space!r}")
+        query.domain.tangent()  # refuses what the chart at the centre does not cover once
         if not query.speed <= TURNS * reach:
             raise ValueError(f"speed is {query.speed!r}; accepted are numbers up to "
                              f"{TURNS * reach:.6g}, {TURNS:g} times the injectivity radius of "

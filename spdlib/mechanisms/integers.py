@@ -33,7 +33,7 @@ import numpy as np
 from .._checks import EPS, integer, positive
 from ..calibration import laplace_scale, sigma_analytic
 from ..spaces.ball import ball_radius, finest_grid
-from .base import GaussianNoise, Mechanism, largest_loss
+from .base import GaussianNoise, Mechanism, loss_of
 
 SMOOTHING = 8.0  # t: below 1e-541, a is less than any float can tell
 BITS = 40  # the noise is about this many bits of the grid
@@ -192,7 +192,7 @@ class DiscreteLaplace(Mechanism):
 
     def __init__(self, epsilon: float):
         self.scale = laplace_scale(1.0, epsilon)
-        self.loss = largest_loss(1, self.scale)
+        self.loss = loss_of(1, self.scale)
 
     def draw(self, source) -> int:
         """One draw, by a `random.Random`."""

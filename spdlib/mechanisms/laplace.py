@@ -10,7 +10,7 @@ from ..samplers import ball_steps, laplace_steps, laplace_threshold, radial_law,
 from ..spaces import Ball, Space
 from ..spaces.components import lengths
 from .base import (LEAST, SAMPLE, Noise, batch, check_sensitivity, checked_domain, concentric,
-                   gamma_law, largest_loss)
+                   gamma_law, loss_of)
 
 
 class RiemannianLaplace(Noise):
@@ -74,7 +74,7 @@ class RiemannianLaplace(Noise):
                 raise ValueError(
                     f"domain is {domain!r}; accepted are balls of radii up to half the "
                     "injectivity radius, within which the law is drawn")
-        self.loss = largest_loss((1 if domain is None else 2) * self.sensitivity, self.scale)
+        self.loss = loss_of((1 if domain is None else 2) * self.sensitivity, self.scale)
 
     @classmethod
     def of(cls, query, epsilon, delta=0, domain=None):
@@ -89,7 +89,7 @@ class RiemannianLaplace(Noise):
         if domain is None and ball and not ball.harmless:
             domain = ball
         elif domain is not None and ball:
-            concentric(checked_domain(domain, query.space), ball)
+            concentric(domain, ball)
         space = None if query.space.flat and domain is None else query.space
         return cls(query.sensitivity, epsilon, space, domain)
 

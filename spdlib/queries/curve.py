@@ -97,9 +97,8 @@ def _range(x_range):
     if np.shape(x_range) != (2,):
         raise ValueError(f"x_range is {x_range!r}; accepted are two finite numbers, the lower "
                          "one first")
-    low, high = (number(end, f"x_range[{i}]", -LONGEST, LONGEST,
-                        f"numbers from {-LONGEST:g} to {LONGEST:g}")
-                 for i, end in enumerate(x_range))
+    span = -LONGEST, LONGEST, f"numbers from {-LONGEST:g} to {LONGEST:g}"
+    low, high = (number(end, f"x_range[{i}]", *span) for i, end in enumerate(x_range))
     if not high - low >= SHORTEST:
         raise ValueError(f"x_range is {x_range!r}; accepted are two finite numbers, the lower "
                          f"one first, at least {SHORTEST:g} apart")
