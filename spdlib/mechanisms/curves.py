@@ -80,8 +80,7 @@ class CurveDensity(DensityMechanism):
         centre than any geodesic of the domain can come, by more than `clip`, is moved to that
         distance, each by itself.
         """
-        far = query.radius + query.speed / 2 + self.clip
-        return _residuals(query, u, project_to_ball(query.steps, far))
+        return _residuals(query, u, project_to_ball(query.steps, query.farthest(self.clip)))
 
     def _box(self, query, u, reach):
         """How far p and v move within the boxes, B and Z, and the largest ‖v‖, shape (m,)."""
@@ -145,8 +144,7 @@ class TruncatedCurveLoss(CurveDensity):
         slopes = _gradients(r, cos, sin, t, chord)
         least = (np.minimum(low, cap) + chord * (distance**2 - low)).sum(axis=-1)
         bends = self._bends(space, t, B, Z, speed, far, chord)
-        for bend, slope, length in zip(bends, slopes, (B, Z), strict=True):
-            least += _lowest(bend, slope, length)
+        least = sum(map(_lowest, bends, slopes, (B, Z)), least)
         least = np.maximum(least, np.minimum(low, cap).sum(axis=-1))
         return -least / cap / self.scale
 
@@ -258,9 +256,8 @@ class CurveKNormGradient(CurveDensity):
         mixed = np.abs(smooth @ t) + unlike + (growth**2 - 1) * among[1] + 2 / 3 * bent * among[3]
         change = steep * (clip / np.maximum(distance - moved, clip)) * moved * growth[:, None]
         rest = np.where(smooth, 0, np.minimum(change, 2 * clip)) @ np.sqrt(1 + t * t)
-        return ((steepness[0] * B + mixed * Z + turns[0]) / query.n,
-                (steepness[2] * Z + mixed * B + turns[1]) / query.n,
-                (rest + others[0] + others[1]) / query.n)
+        d_p, d_v = steepness[0] * B + mixed * Z + turns[0], steepness[2] * Z + mixed * B + turns[1]
+        return d_p / query.n, d_v / query.n, (rest + others[0] + others[1]) / query.n
 
 
 def _gradient_sensitivity(n, clip):
@@ -286,12 +283,11 @@ def _residuals(query, u, steps):
         return _on_sphere(math.sqrt(high), a, w, t, steps)
     center = space.alike(query.domain.center)
     p, v = space.exp(center, a), space.transport(center, a, w)
-    among = (slice(None), None)
-    middle = space.exp(p[among], v[:, None] * t[:, None] / 2)
+    middle = space.exp(space.among(p), v[:, None] * t[:, None] / 2)
     beyond = space.exp(middle, -space.steps(middle, space.exp(center, steps)[None]))
     curving, axes = space.jacobi(v)
     curving = curving.T[:, :, None] * t**2
-    r = np.moveaxis(-space.steps(p[among], beyond) @ axes, -1, 0)
+    r = np.moveaxis(-space.steps(space.among(p), beyond) @ axes, -1, 0)
     return list(r), list(cosine(curving)), list(sinc(curving))
 
 

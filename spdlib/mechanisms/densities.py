@@ -13,6 +13,7 @@ from ..samplers import ball_steps, laplace_steps, sample_by_boxes, sample_by_cha
 from ..spaces import Ball
 from ..spaces.components import lengths
 from ..spaces.functions import log_sinhc
+from ..spaces.means import largest_radius
 from .base import ENTRIES, LEAST, SAMPLE, Mechanism, check_sensitivity, concentric, loss_of
 
 BY_BOXES = 4  # dimensions in which boxes are few enough
@@ -346,13 +347,12 @@ def gradient_sensitivity(n: int, radius: float, space, clip: float, domain: floa
     `2 radius θ/sin θ`, θ = (domain + radius)√κ, as long as no record can be a cut point and the
     ball that holds the records is convex.
     """
-    n, radius = integer(n, "n", 1, 1e300), positive(radius, "radius")
+    n, radius, clip = integer(n, "n", 1, 1e300), positive(radius, "radius"), positive(clip, "clip")
     most = min(LONGEST, space.injectivity_radius)
     domain = number(domain, "domain", SHORTEST, most, f"numbers from {SHORTEST:g} to {most:.6g}")
-    clip = positive(clip, "clip")
     root, reach = math.sqrt(max(space.curvature[1], 0)), space.injectivity_radius
     moves = [2 * min(clip, domain + radius, reach)]
-    straight = min(reach, math.pi / root) if root else reach
+    straight = 2 * largest_radius(space)
     if radius + domain < straight and radius < straight / 2:
         theta = (radius + domain) * root
         moves.append(2 * radius * (theta / math.sin(theta) if theta else 1))
@@ -373,7 +373,7 @@ def _residuals(query, v):
         return query.steps - v[:, None]
     center = space.alike(query.ball.center)  # about an ill-conditioned one fewer points are held
     y = space.exp(center, v)
-    return space.steps(y[(slice(None), None)], space.exp(center, query.steps))
+    return space.steps(space.among(y), space.exp(center, query.steps))
 
 
 def hessian_bounds(space, distance):

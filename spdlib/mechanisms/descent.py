@@ -105,11 +105,10 @@ class NoisyDescent(Mechanism):
         most = max(ENTRIES // (query.n * space.dim**2), 1)
 
         def answers(rng, shape):
-            size = math.prod(shape)
-            draws = [np.empty((0, 2 * space.dim))]
-            for done in range(0, size, most):
-                draws.append(self._descend(center, query, Y, min(size - done, most), rng))
-            return np.concatenate(draws).reshape(*shape, 2 * space.dim)
+            draws = np.empty((math.prod(shape), 2 * space.dim))
+            for i in range(0, len(draws), most):
+                draws[i:i + most] = self._descend(center, query, Y, len(draws[i:i + most]), rng)
+            return draws.reshape(*shape, 2 * space.dim)
 
         return answers
 
@@ -124,7 +123,7 @@ class NoisyDescent(Mechanism):
             raise ValueError(f"speed is {query.speed!r}; accepted are numbers up to "
                              f"{TURNS * reach:.6g}, {TURNS:g} times the injectivity radius of "
                              f"{space!r}, up to which float64 tells where a curve leads")
-        bend, far = math.sqrt(max(-space.curvature[0], 0)), _farthest(query, self.clip)
+        bend, far = math.sqrt(max(-space.curvature[0], 0)), query.farthest(self.clip)
         if not bend * far < FLAT:
             raise ValueError(f"radius + speed/2 + clip is {far:.6g}; accepted are numbers below "
                              f"{FLAT / bend:.6g} on {space!r}, where float64 tells points apart")
@@ -166,17 +165,12 @@ def _seen(query, clip):
     A record further from the centre than any curve of the domain, by more than `clip`, is moved to
     that distance, each by itself: float64 may not hold the way to it.
     """
-    steps = project_to_ball(query.steps, _farthest(query, clip))
+    steps = project_to_ball(query.steps, query.farthest(clip))
     space = query.space
     if space.flat:
         return np.zeros(space.dim), steps
     center = space.alike(query.domain.center)  # about an ill-conditioned one fewer points are held
     return center, space.exp(center, steps)
-
-
-def _farthest(query, clip):
-    """How far from the centre a curve of the domain may lead, and `clip` more."""
-    return query.radius + query.speed / 2 + clip
 
 
 def _turn(space, M, u, there):

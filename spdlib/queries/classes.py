@@ -63,9 +63,8 @@ class ClassSums(FrechetMean):
         """
         index = {label: i for i, label in enumerate(self.classes.tolist())}
         codes = np.fromiter((_code(label, index) for label in self._y), int, self.n)
-        silent = self.labels == "private" and self.on_invalid == "center"
-        if not silent and (codes < 0).any():
-            i = int((codes < 0).argmax())
+        i = int(codes.argmin())
+        if codes[i] < 0 and not (self.labels == "private" and self.on_invalid == "center"):
             raise ValueError(f"y[{i}] is {self._y[i]!r}; accepted are {self.classes.tolist()}")
         return codes
 

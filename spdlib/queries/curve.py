@@ -85,6 +85,10 @@ class CurveQuery:
         sound &= points
         return np.where(sound, t, 0), np.where(sound[:, None], steps, 0)
 
+    def farthest(self, clip):
+        """How far from the centre a geodesic of the domain may lead, and `clip` more."""
+        return self.radius + self.speed / 2 + clip
+
     def curve(self, u):
         """Points p, and velocities in the frames there, of coordinates `u`, shape (..., 2 dim)."""
         a, w = np.split(finite(u, "u"), 2, axis=-1)
