@@ -68,7 +68,7 @@ class Mechanism:
     @classmethod
     def with_options(cls, **options) -> "Choice":
         """The mechanism with options of its own, as estimators take it."""
-        return Choice(cls, **options)
+        return Choice(cls, tuple(sorted(options.items())))
 
     def answer(self, query, rng=None, size=None) -> np.ndarray:
         """Private answers to the query, in its coordinates.
@@ -128,17 +128,16 @@ class Choice:
     """
 
     mechanism: type[Mechanism]
-    options: tuple[tuple[str, Any], ...]
+    options: tuple[tuple[str, Any], ...] = ()
 
-    def __init__(self, mechanism, **options):
-        if not hasattr(mechanism, "of"):
-            raise ValueError(f"mechanism is {mechanism!r}; accepted is a class that defines `of`")
-        known = [*inspect.signature(mechanism.of).parameters][3:]
-        for name, value in options.items():
+    def __post_init__(self):
+        if not hasattr(kind := self.mechanism, "of"):
+            raise ValueError(f"mechanism is {kind!r}; accepted is a class that defines `of`")
+        known = [*inspect.signature(kind.of).parameters][3:]
+        for name, value in self.options:
             if name not in known:
-                raise ValueError(f"{name} is {value!r}; accepted with {mechanism.name!r} are the "
+                raise ValueError(f"{name} is {value!r}; accepted with {kind.name!r} are the "
                                  f"options {known}")
-        vars(self).update(mechanism=mechanism, options=tuple(sorted(options.items())))
 
     def of(self, query, epsilon, delta):
         """The mechanism for this query."""

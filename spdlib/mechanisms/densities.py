@@ -227,8 +227,8 @@ class KNormGradient(DensityMechanism):
         uniform = super()._envelope(query)
         if not low > 0:
             return uniform
-        edge = np.zeros(query.space.dim)
-        edge[0] = min(query.radius, self.domain.radius)  # where most of them would
+        # most of them would about a mean on the rim
+        edge = min(query.radius, self.domain.radius) * np.eye(1, query.space.dim)[0]
         w = laplace_steps(query.space, self.scale / low, SAMPLE, np.random.default_rng(0),
                           self.domain.radius + edge[0])
         inside = lengths(query.space.chart(query.ball.center, edge, w)) <= self.domain.radius
