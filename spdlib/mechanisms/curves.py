@@ -60,7 +60,7 @@ class CurveDensity(DensityMechanism):
             query.domain.hold(query.radius + longest, "3 radius + speed + clip")  # reflections
 
     def _longest(self, query):
-        """What no residual at a geodesic of the domain exceeds: see `_seen`."""
+        """What no residual at a geodesic of the domain exceeds: see `_residuals`."""
         return 2 * query.radius + query.speed + self.clip
 
     def _uniform(self, query, m, rng):
@@ -71,16 +71,6 @@ class CurveDensity(DensityMechanism):
 
     def _radii(self, query):
         return np.array([query.radius, query.speed])
-
-    def _seen(self, query, u):
-        """Residuals, carried to p along the geodesic, and the factors of its Jacobi fields.
-
-        Lists of what broadcasts to shape (m, n), in orthonormal axes at p along which R(·, v)v is
-        diagonal: J(t) is `cos` b + t `sin` z for J(0) = b, J'(0) = z. A record further from the
-        centre than any geodesic of the domain can come, by more than `clip`, is moved to that
-        distance, each by itself.
-        """
-        return _residuals(query, u, project_to_ball(query.steps, query.farthest(self.clip)))
 
     def _box(self, query, u, reach):
         """How far p and v move within the boxes, B and Z, and the largest ‖v‖, shape (m,)."""
@@ -128,7 +118,7 @@ class TruncatedCurveLoss(CurveDensity):
         return made
 
     def _score(self, query, u, reach):
-        r, cos, sin = self._seen(query, u)
+        r, cos, sin = _residuals(query, u, self.clip)
         distance, b, t = np.sqrt(sum(part * part for part in r)), self.clip, query.times
         if not reach.any():
             return -((np.minimum(distance, b) / b)**2).sum(axis=-1) / self.scale
@@ -219,7 +209,7 @@ class CurveKNormGradient(CurveDensity):
         return self.clip / self.scale
 
     def _score(self, query, u, reach):
-        r, cos, sin = self._seen(query, u)
+        r, cos, sin = _residuals(query, u, self.clip)
         square, clip, t = sum(part * part for part in r), self.clip, query.times
         distance = np.sqrt(square)
         parts = zip(r, cos, sin, strict=True)
@@ -265,15 +255,19 @@ def _gradient_sensitivity(n, clip):
     return 2 * clip / n * (1 + 64 * EPS)
 
 
-def _residuals(query, u, steps):
-    """Residuals at the geodesics `u`, carried to p, and the factors of Jacobi fields: see `_seen`.
+def _residuals(query, u, clip):
+    """Residuals at the geodesics `u`, carried back to p, and the factors of their Jacobi fields.
 
-    `steps` lead from the centre to the records. What has no curvature is a line or a plane, as far
-    as the domain reaches; what has dimension 2 and constant
-    curvature above 0 is a sphere, whose formulas are short. In general,
-    the product of the reflections in γ(t/2) and in p carries along the geodesic.
+    Lists of what broadcasts to shape (m, n), in orthonormal axes at p along which R(·, v)v is
+    diagonal: J(t) is `cos` b + t `sin` z for J(0) = b, J'(0) = z. A record further from the
+    centre than any geodesic of the domain can come, by more than `clip`, is moved to that
+    distance, each by itself.
+
+    What has no curvature is a line or a plane, as far as the domain reaches; what has dimension 2
+    and constant curvature above 0 is a sphere, whose formulas are short. In general, the product of
+    the reflections in γ(t/2) and in p carries along the geodesic.
     """
-    space, t = query.space, query.times
+    space, t, steps = query.space, query.times, project_to_ball(query.steps, query.farthest(clip))
     a, w = u[:, :query.dim], u[:, query.dim:]
     if space.curvature == (0.0, 0.0):
         r = [steps[:, i] - a[:, i, None] - w[:, i, None] * t for i in range(query.dim)]
