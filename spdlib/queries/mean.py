@@ -205,7 +205,6 @@ class RunningMean(Mean):
         super().__init__(integer(n, "n", 1), ball.radius, space)
         self.on_invalid, self._sum = choice(on_invalid, "on_invalid", POLICIES), None
 
-    @np.errstate(all="ignore")
     def add(self, X, grid=None):
         """Itself, with the records `X`, an array or dask.array of shape `(m, *space.shape)`, m ≥ 0.
 
@@ -216,8 +215,9 @@ class RunningMean(Mean):
         if X.shape[1:] != self.space.shape or X.ndim == 0:
             raise ValueError(f"X has shape {X.shape}; accepted is (m, {ends(self.space)}), points "
                              f"of {self.space!r}")
-        # all of the batch or none of it, whenever an interrupt comes
-        self._sum = (copy.copy(self._sum) or self._empty(grid)).add(X)
+        with np.errstate(all="ignore"):
+            sum = (copy.copy(self._sum) or self._empty(grid)).add(X)
+        self._sum = sum  # all of the batch or none of it, whenever an interrupt comes
         return self
 
     def total(self, grid=None):
