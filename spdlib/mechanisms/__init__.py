@@ -17,9 +17,12 @@ from .laplace import RiemannianLaplace as RiemannianLaplace
 MeanName = Literal["gaussian", "classical gaussian", "l2", "laplace", "discrete gaussian",
                    "k-norm gradient", "truncated loss"]
 CurveName = Literal["truncated loss", "k-norm gradient", "noisy descent"]
-MEANS = {
-    each.name: each
-    for each in (TangentGaussian, ClassicalGaussian, L2Mechanism, RiemannianLaplace,
+
+
+def _by_name(*classes):
+    return {each.name: each for each in classes}
+
+
+MEANS = _by_name(TangentGaussian, ClassicalGaussian, L2Mechanism, RiemannianLaplace,
                  DiscreteGaussian, KNormGradient, TruncatedLoss)
-}
-CURVES = {each.name: each for each in (TruncatedCurveLoss, CurveKNormGradient, NoisyDescent)}
+CURVES = _by_name(TruncatedCurveLoss, CurveKNormGradient, NoisyDescent)

@@ -68,7 +68,7 @@ class Mechanism:
     @classmethod
     def with_options(cls, **options) -> "Choice":
         """The mechanism with options of its own, as estimators take it."""
-        return Choice(cls, **options)
+        return Choice(cls, tuple(sorted(options.items())))
 
     def answer(self, query, rng=None, size=None) -> np.ndarray:
         """Private answers to the query, in its coordinates.
@@ -128,17 +128,16 @@ class Choice:
     """
 
     mechanism: type[Mechanism]
-    options: tuple[tuple[str, Any], ...]
+    options: tuple[tuple[str, Any], ...] = ()
 
-    def __init__(self, mechanism, **options):
-        if not hasattr(mechanism, "of"):
-            raise ValueError(f"mechanism is {mechanism!r}; accepted is a class that defines `of`")
-        known = [*inspect.signature(mechanism.of).parameters][3:]
-        for name, value in options.items():
+    def __post_init__(self):
+        if not hasattr(kind := self.mechanism, "of"):
+            raise ValueError(f"mechanism is {kind!r}; accepted is a class that defines `of`")
+        known = [*inspect.signature(kind.of).parameters][3:]
+        for name, value in self.options:
             if name not in known:
-                raise ValueError(f"{name} is {value!r}; accepted with {mechanism.name!r} are the "
+                raise ValueError(f"{name} is {value!r}; accepted with {kind.name!r} are the "
                                  f"options {known}")
-        vars(self).update(mechanism=mechanism, options=tuple(sorted(options.items())))
 
     def of(self, query, epsilon, delta):
         """The mechanism for this query."""
@@ -312,7 +311,7 @@ def gamma_law(d, scale):
 
 
 def checked_domain(domain, space, least=SHORTEST):
-    """A ball of the space that the chart at its centre covers once, and float64 holds."""
+    """`domain`, if it is a ball that the chart at its centre covers once, and float64 holds."""
     if not isinstance(domain, Ball) or domain.space != space:
         raise ValueError(f"domain is {domain!r}; accepted is a Ball of {space!r}")
     most = min(LONGEST, space.injectivity_radius)
@@ -321,8 +320,9 @@ def checked_domain(domain, space, least=SHORTEST):
     return domain
 
 
-def concentric(domain, ball):
-    """`domain`, if it is about the centre of the records' ball: a document shows no other."""
+def concentric(domain, ball, least=SHORTEST):
+    """The same about the centre of the records' ball, since a document shows no other."""
+    checked_domain(domain, ball.space, least)
     if not np.array_equal(domain.center, ball.center):
         raise ValueError(f"domain is {domain!r}; accepted is a ball about the centre of the "
                          f"records' ball, {ball.center.tolist()!r}")
@@ -336,8 +336,11 @@ def check_sensitivity(mechanism, moves, what="sensitivity"):
                          f"{mechanism.sensitivity:.6g}, the mechanism's own")
 
 
-def largest_loss(sensitivity, scale):
-    """The largest privacy loss, the ε at δ = 0, rounded up: more promises less."""
+def loss_of(sensitivity, scale):
+    """The largest privacy loss, the ε at δ = 0, or the mu of Gaussian noise, rounded up.
+
+    More promises less.
+    """
     return math.nextafter(sensitivity / scale, math.inf)
 
 

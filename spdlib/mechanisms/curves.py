@@ -15,6 +15,7 @@ from ..samplers import ball_steps
 from ..spaces.ball import project_to_ball
 from ..spaces.components import lengths
 from ..spaces.functions import cosine, sinc
+from ..spaces.means import largest_radius
 from .base import check_sensitivity
 from .densities import DensityMechanism, hessian_bounds, largest_volume, needed
 
@@ -49,9 +50,7 @@ class CurveDensity(DensityMechanism):
 
     def _check(self, query):
         """Refuse a domain with which a residual may come near a cut point; by no data."""
-        space, limit = query.space, query.space.injectivity_radius
-        if space.curvature[1] > 0:
-            limit = min(limit, math.pi / math.sqrt(space.curvature[1]))
+        space, limit = query.space, 2 * largest_radius(query.space)
         longest = self._longest(query)
         if not (longest <= NEAR * limit and query.radius < limit / 2):
             raise ValueError(f"2 radius + speed + clip is {longest:.6g}; accepted are numbers up "
@@ -61,7 +60,7 @@ class CurveDensity(DensityMechanism):
             query.domain.hold(query.radius + longest, "3 radius + speed + clip")  # reflections
 
     def _longest(self, query):
-        """What no residual at a geodesic of the domain exceeds: see `_seen`."""
+        """What no residual at a geodesic of the domain exceeds: see `_residuals`."""
         return 2 * query.radius + query.speed + self.clip
 
     def _uniform(self, query, m, rng):
@@ -72,17 +71,6 @@ class CurveDensity(DensityMechanism):
 
     def _radii(self, query):
         return np.array([query.radius, query.speed])
-
-    def _seen(self, query, u):
-        """Residuals, carried to p along the geodesic, and the factors of its Jacobi fields.
-
-        Lists of what broadcasts to shape (m, n), in orthonormal axes at p along which R(·, v)v is
-        diagonal: J(t) is `cos` b + t `sin` z for J(0) = b, J'(0) = z. A record further from the
-        centre than any geodesic of the domain can come, by more than `clip`, is moved to that
-        distance, each by itself.
-        """
-        far = query.radius + query.speed / 2 + self.clip
-        return _residuals(query, u, project_to_ball(query.steps, far))
 
     def _box(self, query, u, reach):
         """How far p and v move within the boxes, B and Z, and the largest ‖v‖, shape (m,)."""
@@ -130,7 +118,7 @@ class TruncatedCurveLoss(CurveDensity):
         return made
 
     def _score(self, query, u, reach):
-        r, cos, sin = self._seen(query, u)
+        r, cos, sin = _residuals(query, u, self.clip)
         distance, b, t = np.sqrt(sum(part * part for part in r)), self.clip, query.times
         if not reach.any():
             return -((np.minimum(distance, b) / b)**2).sum(axis=-1) / self.scale
@@ -146,8 +134,7 @@ class TruncatedCurveLoss(CurveDensity):
         slopes = _gradients(r, cos, sin, t, chord)
         least = (np.minimum(low, cap) + chord * (distance**2 - low)).sum(axis=-1)
         bends = self._bends(space, t, B, Z, speed, far, chord)
-        for bend, slope, length in zip(bends, slopes, (B, Z), strict=True):
-            least += _lowest(bend, slope, length)
+        least = sum(map(_lowest, bends, slopes, (B, Z)), least)
         least = np.maximum(least, np.minimum(low, cap).sum(axis=-1))
         return -least / cap / self.scale
 
@@ -222,7 +209,7 @@ class CurveKNormGradient(CurveDensity):
         return self.clip / self.scale
 
     def _score(self, query, u, reach):
-        r, cos, sin = self._seen(query, u)
+        r, cos, sin = _residuals(query, u, self.clip)
         square, clip, t = sum(part * part for part in r), self.clip, query.times
         distance = np.sqrt(square)
         parts = zip(r, cos, sin, strict=True)
@@ -259,9 +246,8 @@ class CurveKNormGradient(CurveDensity):
         mixed = np.abs(smooth @ t) + unlike + (growth**2 - 1) * among[1] + 2 / 3 * bent * among[3]
         change = steep * (clip / np.maximum(distance - moved, clip)) * moved * growth[:, None]
         rest = np.where(smooth, 0, np.minimum(change, 2 * clip)) @ np.sqrt(1 + t * t)
-        return ((steepness[0] * B + mixed * Z + turns[0]) / query.n,
-                (steepness[2] * Z + mixed * B + turns[1]) / query.n,
-                (rest + others[0] + others[1]) / query.n)
+        d_p, d_v = steepness[0] * B + mixed * Z + turns[0], steepness[2] * Z + mixed * B + turns[1]
+        return d_p / query.n, d_v / query.n, (rest + others[0] + others[1]) / query.n
 
 
 def _gradient_sensitivity(n, clip):
@@ -269,15 +255,19 @@ def _gradient_sensitivity(n, clip):
     return 2 * clip / n * (1 + 64 * EPS)
 
 
-def _residuals(query, u, steps):
-    """Residuals at the geodesics `u`, carried to p, and the factors of Jacobi fields: see `_seen`.
+def _residuals(query, u, clip):
+    """Residuals at the geodesics `u`, carried back to p, and the factors of their Jacobi fields.
 
-    `steps` lead from the centre to the records. What has no curvature is a line or a plane, as far
-    as the domain reaches; what has dimension 2 and constant
-    curvature above 0 is a sphere, whose formulas are short. In general,
-    the product of the reflections in γ(t/2) and in p carries along the geodesic.
+    Lists of what broadcasts to shape (m, n), in orthonormal axes at p along which R(·, v)v is
+    diagonal: J(t) is `cos` b + t `sin` z for J(0) = b, J'(0) = z. A record further from the
+    centre than any geodesic of the domain can come, by more than `clip`, is moved to that
+    distance, each by itself.
+
+    What has no curvature is a line or a plane, as far as the domain reaches; what has dimension 2
+    and constant curvature above 0 is a sphere, whose formulas are short. In general, the product of
+    the reflections in γ(t/2) and in p carries along the geodesic.
     """
-    space, t = query.space, query.times
+    space, t, steps = query.space, query.times, project_to_ball(query.steps, query.farthest(clip))
     a, w = u[:, :query.dim], u[:, query.dim:]
     if space.curvature == (0.0, 0.0):
         r = [steps[:, i] - a[:, i, None] - w[:, i, None] * t for i in range(query.dim)]
@@ -287,12 +277,11 @@ def _residuals(query, u, steps):
         return _on_sphere(math.sqrt(high), a, w, t, steps)
     center = space.alike(query.domain.center)
     p, v = space.exp(center, a), space.transport(center, a, w)
-    among = (slice(None), None)
-    middle = space.exp(p[among], v[:, None] * t[:, None] / 2)
+    middle = space.exp(space.among(p), v[:, None] * t[:, None] / 2)
     beyond = space.exp(middle, -space.steps(middle, space.exp(center, steps)[None]))
     curving, axes = space.jacobi(v)
     curving = curving.T[:, :, None] * t**2
-    r = np.moveaxis(-space.steps(p[among], beyond) @ axes, -1, 0)
+    r = np.moveaxis(-space.steps(space.among(p), beyond) @ axes, -1, 0)
     return list(r), list(cosine(curving)), list(sinc(curving))
 
 

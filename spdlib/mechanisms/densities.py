@@ -13,8 +13,8 @@ from ..samplers import ball_steps, laplace_steps, sample_by_boxes, sample_by_cha
 from ..spaces import Ball
 from ..spaces.components import lengths
 from ..spaces.functions import log_sinhc
-from .base import (ENTRIES, LEAST, SAMPLE, Mechanism, check_sensitivity, checked_domain, concentric,
-                   largest_loss)
+from ..spaces.means import largest_radius
+from .base import ENTRIES, LEAST, SAMPLE, Mechanism, check_sensitivity, concentric, loss_of
 
 BY_BOXES = 4  # dimensions in which boxes are few enough
 PROPOSALS, CHAINS = 32, 16  # at least so many at once
@@ -54,22 +54,19 @@ class DensityMechanism(Mechanism):
         if self.approximate:
             raise ValueError("approximate is True; accepted is False where a promise is asked for, "
                              "since none is proved for a chain")
-        return largest_loss(2 * self.sensitivity, self.scale)
+        return loss_of(2 * self.sensitivity, self.scale)
 
     def _prepared(self, query):
         self._check(query)
         dim = self._dim(query)
-        share, sampler = self._envelope(query)
-        exact = dim <= BY_BOXES or share >= LEAST
-        if not (exact or self.approximate):
+        share, draw = self._envelope(query)
+        if share < LEAST:
+            draw = self._by_boxes if dim <= BY_BOXES else self._last_states
+        if not (self.approximate or self.is_proved(query)):
             raise ValueError(f"query has dimension {dim}; accepted are those up to {BY_BOXES}, in "
                              "which the exact sampler ends, unless approximate=True lets chains "
                              "run, of which no promise is proved")
         _ = query.steps  # refuses a bad record
-        if not exact:
-            draw = self._last_states
-        else:
-            draw = sampler if share >= LEAST else self._by_boxes
         draw(query, 0, np.random.default_rng(0))  # refuses what it would refuse later
 
         def answers(rng, shape):
@@ -81,7 +78,7 @@ class DensityMechanism(Mechanism):
     def _check(self, query):
         """Refuse a domain that the chart at the centre does not cover once, or float64 not all."""
         query.ball.hold()
-        _about(self.domain, query)
+        concentric(self.domain, query.ball, query.radius)
 
     def _dim(self, query):
         return np.size(self._radii(query)) * query.space.dim
@@ -198,7 +195,7 @@ class KNormGradient(DensityMechanism):
         them; where they are skewed it costs a bias that no number of records takes away.
         """
         number(delta, "delta", 0, 0, '0 with "k-norm gradient", whose promise is pure')
-        domain = query.ball if domain is None else _about(domain, query)
+        domain = query.ball if domain is None else concentric(domain, query.ball, query.radius)
         if clip is None:
             clip = min(domain.radius + query.radius, query.space.injectivity_radius)
         sensitivity = gradient_sensitivity(query.n, query.radius, query.space, clip, domain.radius)
@@ -230,8 +227,8 @@ class KNormGradient(DensityMechanism):
         uniform = super()._envelope(query)
         if not low > 0:
             return uniform
-        edge = np.zeros(query.space.dim)
-        edge[0] = min(query.radius, self.domain.radius)  # where most of them would
+        # most of them would about a mean on the rim
+        edge = min(query.radius, self.domain.radius) * np.eye(1, query.space.dim)[0]
         w = laplace_steps(query.space, self.scale / low, SAMPLE, np.random.default_rng(0),
                           self.domain.radius + edge[0])
         inside = lengths(query.space.chart(query.ball.center, edge, w)) <= self.domain.radius
@@ -321,7 +318,7 @@ class TruncatedLoss(DensityMechanism):
         The domain is the ball that holds the records, if no larger one is named.
         """
         number(delta, "delta", 0, 0, '0 with "truncated loss", whose promise is pure')
-        domain = query.ball if domain is None else _about(domain, query)
+        domain = query.ball if domain is None else concentric(domain, query.ball, query.radius)
         return cls(epsilon, domain, needed(clip, cls), approximate)
 
     def _score(self, query, v, reach):
@@ -350,13 +347,12 @@ def gradient_sensitivity(n: int, radius: float, space, clip: float, domain: floa
     `2 radius θ/sin θ`, θ = (domain + radius)√κ, as long as no record can be a cut point and the
     ball that holds the records is convex.
     """
-    n, radius = integer(n, "n", 1, 1e300), positive(radius, "radius")
+    n, radius, clip = integer(n, "n", 1, 1e300), positive(radius, "radius"), positive(clip, "clip")
     most = min(LONGEST, space.injectivity_radius)
     domain = number(domain, "domain", SHORTEST, most, f"numbers from {SHORTEST:g} to {most:.6g}")
-    clip = positive(clip, "clip")
     root, reach = math.sqrt(max(space.curvature[1], 0)), space.injectivity_radius
     moves = [2 * min(clip, domain + radius, reach)]
-    straight = min(reach, math.pi / root) if root else reach
+    straight = 2 * largest_radius(space)
     if radius + domain < straight and radius < straight / 2:
         theta = (radius + domain) * root
         moves.append(2 * radius * (theta / math.sin(theta) if theta else 1))
@@ -377,7 +373,7 @@ def _residuals(query, v):
         return query.steps - v[:, None]
     center = space.alike(query.ball.center)  # about an ill-conditioned one fewer points are held
     y = space.exp(center, v)
-    return space.steps(y[(slice(None), None)], space.exp(center, query.steps))
+    return space.steps(space.among(y), space.exp(center, query.steps))
 
 
 def hessian_bounds(space, distance):
@@ -405,11 +401,6 @@ def largest_volume(space, v, length, reach):
         return space.log_volume(v) + reach * space.growth
     nearer = np.maximum(length - reach, 0) / np.where(length > 0, length, 1)
     return space.log_volume(v * nearer[:, None])
-
-
-def _about(domain, query):
-    """`domain`, if it is a ball about the query's centre that holds the query's."""
-    return concentric(checked_domain(domain, query.space, query.radius), query.ball)
 
 
 def needed(clip, mechanism):

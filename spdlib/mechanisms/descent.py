@@ -9,7 +9,7 @@ from ..calibration import sigma_analytic
 from ..queries.mean import frechet_sensitivity
 from ..regression import carried_back, curve_points, jacobi_fields
 from ..spaces.ball import clip_to_ball, project_to_ball
-from .base import ENTRIES, Mechanism
+from .base import ENTRIES, Mechanism, loss_of
 
 EVEN = math.sqrt(12)  # one over the standard deviation of t, for records spread evenly
 SHARE = 1 / 6  # of the way to the farthest curve of the domain: the clip by default
@@ -84,7 +84,7 @@ class NoisyDescent(Mechanism):
         self.sensitivity = frechet_sensitivity(self.n, self.clip)
         whole = math.sqrt(self.steps) * self.sensitivity * (1 + 1e-15)
         self.sigma = sigma_analytic(whole, epsilon, delta)
-        self.mu = self.loss = math.nextafter(whole / self.sigma, math.inf)  # more promises less
+        self.mu = self.loss = loss_of(whole, self.sigma)
 
     @classmethod
     def of(cls, query, epsilon, delta, clip=None):
@@ -105,11 +105,10 @@ class NoisyDescent(Mechanism):
         most = max(ENTRIES // (query.n * space.dim**2), 1)
 
         def answers(rng, shape):
-            size = math.prod(shape)
-            draws = [np.empty((0, 2 * space.dim))]
-            for done in range(0, size, most):
-                draws.append(self._descend(center, query, Y, min(size - done, most), rng))
-            return np.concatenate(draws).reshape(*shape, 2 * space.dim)
+            draws = np.empty((math.prod(shape), 2 * space.dim))
+            for i in range(0, len(draws), most):
+                draws[i:i + most] = self._descend(center, query, Y, len(draws[i:i + most]), rng)
+            return draws.reshape(*shape, 2 * space.dim)
 
         return answers
 
@@ -119,14 +118,12 @@ class NoisyDescent(Mechanism):
             raise ValueError(f"query has {query.n} records; accepted are at least {self.n}, for "
                              "which the mechanism was made")
         space, reach = query.space, query.space.injectivity_radius
-        if not query.radius < reach:
-            raise ValueError(f"radius is {query.radius!r}; accepted are numbers below {reach:.6g}, "
-                             f"the injectivity radius of {space!r}")
+        query.domain.tangent()  # refuses what the chart at the centre does not cover once
         if not query.speed <= TURNS * reach:
             raise ValueError(f"speed is {query.speed!r}; accepted are numbers up to "
                              f"{TURNS * reach:.6g}, {TURNS:g} times the injectivity radius of "
                              f"{space!r}, up to which float64 tells where a curve leads")
-        bend, far = math.sqrt(max(-space.curvature[0], 0)), _farthest(query, self.clip)
+        bend, far = math.sqrt(max(-space.curvature[0], 0)), query.farthest(self.clip)
         if not bend * far < FLAT:
             raise ValueError(f"radius + speed/2 + clip is {far:.6g}; accepted are numbers below "
                              f"{FLAT / bend:.6g} on {space!r}, where float64 tells points apart")
@@ -168,17 +165,12 @@ def _seen(query, clip):
     A record further from the centre than any curve of the domain, by more than `clip`, is moved to
     that distance, each by itself: float64 may not hold the way to it.
     """
-    steps = project_to_ball(query.steps, _farthest(query, clip))
+    steps = project_to_ball(query.steps, query.farthest(clip))
     space = query.space
     if space.flat:
         return np.zeros(space.dim), steps
     center = space.alike(query.domain.center)  # about an ill-conditioned one fewer points are held
     return center, space.exp(center, steps)
-
-
-def _farthest(query, clip):
-    """How far from the centre a curve of the domain may lead, and `clip` more."""
-    return query.radius + query.speed / 2 + clip
 
 
 def _turn(space, M, u, there):

@@ -1,11 +1,8 @@
 """Gaussian noise in a flat space, or in a chart."""
 
-import math
-from typing import ClassVar
-
 from .._checks import positive
 from ..calibration import sigma_analytic, sigma_classical
-from .base import GaussianNoise
+from .base import GaussianNoise, loss_of
 
 
 class TangentGaussian(GaussianNoise):
@@ -37,12 +34,12 @@ class TangentGaussian(GaussianNoise):
     """
 
     name, public = "gaussian", ("sensitivity", "sigma", "mu")
-    calibrated: ClassVar = staticmethod(sigma_analytic)
+    calibrated = staticmethod(sigma_analytic)
 
     def __init__(self, sensitivity: float, epsilon: float, delta: float):
         self.sensitivity = positive(sensitivity, "sensitivity")
         self.sigma = self.calibrated(self.sensitivity, epsilon, delta)
-        self.mu = math.nextafter(self.sensitivity / self.sigma, math.inf)  # more promises less
+        self.mu = loss_of(self.sensitivity, self.sigma)
 
     @classmethod
     def of(cls, query, epsilon, delta):
@@ -54,4 +51,4 @@ class ClassicalGaussian(TangentGaussian):
     """The same with the scale of Theorem 2.1, for ε < 1, which is never the smaller one."""
 
     name, below = "classical gaussian", 1.0
-    calibrated: ClassVar = staticmethod(sigma_classical)
+    calibrated = staticmethod(sigma_classical)

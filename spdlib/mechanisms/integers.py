@@ -33,7 +33,7 @@ import numpy as np
 from .._checks import EPS, integer, positive
 from ..calibration import laplace_scale, sigma_analytic
 from ..spaces.ball import ball_radius, finest_grid
-from .base import GaussianNoise, Mechanism, largest_loss
+from .base import GaussianNoise, Mechanism, loss_of
 
 SMOOTHING = 8.0  # t: below 1e-541, a is less than any float can tell
 BITS = 40  # the noise is about this many bits of the grid
@@ -116,7 +116,12 @@ class DiscreteGaussian(GaussianNoise):
 
     def _prepared(self, query):
         """The floats that are drawn stand for integers, divided."""
-        self._check(query)
+        _flat(query)
+        if query.radius > self.radius or query.n > self.n or query.divisor != self.divisor:
+            raise ValueError(
+                f"query has n = {query.n}, radius {query.radius:.6g} and divisor "
+                f"{query.divisor:.6g}; accepted are n up to {self.n}, radii up to "
+                f"{self.radius:.6g} and the divisor {self.divisor:.6g}, the mechanism's own")
         draw, total = self._sampler(), query.total(self.grid) / self.grid
         counts = total.astype(np.int64)  # they are integers below 2⁵³
         if (counts != total).any():
@@ -137,14 +142,6 @@ class DiscreteGaussian(GaussianNoise):
     def release(self, M, rng=None, size=None, space=None):
         """ValueError, as `perturb`."""
         self.perturb(M)
-
-    def _check(self, query):
-        _flat(query)
-        if query.radius > self.radius or query.n > self.n or query.divisor != self.divisor:
-            raise ValueError(
-                f"query has n = {query.n}, radius {query.radius:.6g} and divisor "
-                f"{query.divisor:.6g}; accepted are n up to {self.n}, radii up to "
-                f"{self.radius:.6g} and the divisor {self.divisor:.6g}, the mechanism's own")
 
     def _sampler(self):
         """What adds the noise to integers, a list: OpenDP, if it promises what is promised here."""
@@ -192,11 +189,11 @@ class DiscreteLaplace(Mechanism):
 
     def __init__(self, epsilon: float):
         self.scale = laplace_scale(1.0, epsilon)
-        self.loss = largest_loss(1, self.scale)
+        self.loss = loss_of(1, self.scale)
 
     def draw(self, source) -> int:
         """One draw, by a `random.Random`."""
-        t, s = fractions.Fraction(self.scale).as_integer_ratio()
+        t, s = self.scale.as_integer_ratio()
         while True:
             u = source.randrange(t)
             if not _decays(fractions.Fraction(u, t), source):

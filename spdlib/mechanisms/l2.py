@@ -3,7 +3,7 @@
 from .._checks import integer, positive
 from ..calibration import l2_delta, l2_scale
 from ..samplers import sample_laplace
-from .base import Noise, gamma_law, largest_loss
+from .base import Noise, gamma_law, loss_of
 
 
 class L2Mechanism(Noise):
@@ -39,7 +39,7 @@ class L2Mechanism(Noise):
     def __init__(self, sensitivity: float, epsilon: float, delta: float, d: int):
         self.sensitivity = positive(sensitivity, "sensitivity")
         self.scale, self.d = l2_scale(self.sensitivity, epsilon, delta, d), int(d)
-        self.loss = largest_loss(self.sensitivity, self.scale)
+        self.loss = loss_of(self.sensitivity, self.scale)
 
     @classmethod
     def of(cls, query, epsilon, delta):

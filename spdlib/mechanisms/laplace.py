@@ -1,5 +1,6 @@
 """The Riemannian Laplace mechanism."""
 
+import functools
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ from ..samplers import ball_steps, laplace_steps, laplace_threshold, radial_law,
 from ..spaces import Ball, Space
 from ..spaces.components import lengths
 from .base import (LEAST, SAMPLE, Noise, batch, check_sensitivity, checked_domain, concentric,
-                   gamma_law, largest_loss)
+                   gamma_law, loss_of)
 
 
 class RiemannianLaplace(Noise):
@@ -74,7 +75,7 @@ class RiemannianLaplace(Noise):
                 raise ValueError(
                     f"domain is {domain!r}; accepted are balls of radii up to half the "
                     "injectivity radius, within which the law is drawn")
-        self.loss = largest_loss((1 if domain is None else 2) * self.sensitivity, self.scale)
+        self.loss = loss_of((1 if domain is None else 2) * self.sensitivity, self.scale)
 
     @classmethod
     def of(cls, query, epsilon, delta=0, domain=None):
@@ -89,7 +90,7 @@ class RiemannianLaplace(Noise):
         if domain is None and ball and not ball.harmless:
             domain = ball
         elif domain is not None and ball:
-            concentric(checked_domain(domain, query.space), ball)
+            concentric(domain, ball)
         space = None if query.space.flat and domain is None else query.space
         return cls(query.sensitivity, epsilon, space, domain)
 
@@ -113,8 +114,8 @@ class RiemannianLaplace(Noise):
         query.ball.hold()
         space, center = query.space, query.ball.center
         if self.domain is None:
-            self._steps((0,), np.random.default_rng(0))  # refuses what it would refuse later
-            draw = self._steps
+            draw = functools.partial(laplace_steps, space, self.scale)
+            draw((0,), np.random.default_rng(0))  # refuses what it would refuse later
         else:
             query.ball.hold(here=True)
             self._inside(space.dist(self.domain.center, center) + query.radius, "query")
@@ -135,7 +136,7 @@ class RiemannianLaplace(Noise):
             self._inside(space.dist(self.domain.center, M).max(initial=0), "M")
         M = np.broadcast_to(M, (*shape, *M.shape))
         if self.domain is None:
-            return space.exp(M, self._steps(M.shape[:-len(space.shape)], rng))
+            return space.exp(M, laplace_steps(space, self.scale, M.shape[:-len(space.shape)], rng))
         return space.exp(M, self._within(M)((), rng))
 
     def error(self, d):
@@ -154,10 +155,6 @@ class RiemannianLaplace(Noise):
             raise ValueError(f"the mechanism is on {self.space!r}, where nothing smaller is known "
                              "than its ε at δ = 0; accepted are mechanisms on a whole flat space")
         return l2_delta(self.scale, epsilon, d, self.sensitivity)
-
-    def _steps(self, shape, rng):
-        """Steps of the law on the whole space, shape `(*shape, dim)`."""
-        return laplace_steps(self.space, self.scale, shape, rng)
 
     def _within(self, M):
         """What draws steps from the points `M`, shape `(...)`, to releases in the domain.

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 
 from .._checks import choice, is_lazy, unmasked
-from .mean import FrechetMean
+from .mean import FrechetMean, check_flat
 
 LABELS = "private", "public"
 
@@ -40,9 +40,7 @@ class ClassSums(FrechetMean):
         super().__init__(X, ball, on_invalid)
         if not isinstance(self._X, np.ndarray):
             raise ValueError("X is a dask array; accepted are records in memory")
-        if not self.space.flat:
-            raise ValueError(f"space is {self.space!r}; accepted are flat spaces, such as its "
-                             "TangentSpace at a public centre")
+        check_flat(self.space)
         self.classes, self.labels = public_classes(classes), choice(labels, "labels", LABELS)
         self._y = _labels(y, self.n, self.classes)
 
@@ -65,9 +63,8 @@ class ClassSums(FrechetMean):
         """
         index = {label: i for i, label in enumerate(self.classes.tolist())}
         codes = np.fromiter((_code(label, index) for label in self._y), int, self.n)
-        silent = self.labels == "private" and self.on_invalid == "center"
-        if not silent and (codes < 0).any():
-            i = int((codes < 0).argmax())
+        i = int(codes.argmin())
+        if codes[i] < 0 and not (self.labels == "private" and self.on_invalid == "center"):
             raise ValueError(f"y[{i}] is {self._y[i]!r}; accepted are {self.classes.tolist()}")
         return codes
 
@@ -120,10 +117,9 @@ def public_classes(classes):
         given = list(classes)
         labels = np.asarray(given)
         distinct = labels.tolist() == given and 0 < len(set(given)) == len(given)
-        distinct = distinct and not isinstance(classes, str)
     except (TypeError, ValueError):
         distinct = False
-    if not distinct or labels.dtype.kind not in "biufUS":
+    if not distinct or isinstance(classes, str) or labels.dtype.kind not in "biufUS":
         raise ValueError(f"classes is {classes!r}; accepted are one or more labels, all of them "
                          "numbers or all of them strings, no two alike")
     return labels

@@ -85,6 +85,10 @@ class CurveQuery:
         sound &= points
         return np.where(sound, t, 0), np.where(sound[:, None], steps, 0)
 
+    def farthest(self, clip):
+        """How far from the centre a geodesic of the domain may lead, and `clip` more."""
+        return self.radius + self.speed / 2 + clip
+
     def curve(self, u):
         """Points p, and velocities in the frames there, of coordinates `u`, shape (..., 2 dim)."""
         a, w = np.split(finite(u, "u"), 2, axis=-1)
@@ -97,9 +101,8 @@ def _range(x_range):
     if np.shape(x_range) != (2,):
         raise ValueError(f"x_range is {x_range!r}; accepted are two finite numbers, the lower "
                          "one first")
-    low, high = (number(end, f"x_range[{i}]", -LONGEST, LONGEST,
-                        f"numbers from {-LONGEST:g} to {LONGEST:g}")
-                 for i, end in enumerate(x_range))
+    span = -LONGEST, LONGEST, f"numbers from {-LONGEST:g} to {LONGEST:g}"
+    low, high = (number(end, f"x_range[{i}]", *span) for i, end in enumerate(x_range))
     if not high - low >= SHORTEST:
         raise ValueError(f"x_range is {x_range!r}; accepted are two finite numbers, the lower "
                          f"one first, at least {SHORTEST:g} apart")

@@ -139,9 +139,8 @@ class FrechetMean(Mean):
         if shape[1:] != space.shape or 0 in shape:
             raise ValueError(f"X has shape {shape}; accepted is (n, {ends(space)}) with n ≥ 1, "
                              f"points of {space!r}")
-        if is_lazy(self._X) and not space.flat:
-            raise ValueError(f"space is {space!r}; accepted for records that are a dask array are "
-                             "flat spaces, such as its TangentSpace at a public centre")
+        if is_lazy(self._X):
+            check_flat(space, " for records that are a dask array")
         super().__init__(shape[0], ball.radius, space)
         self.weights = None if weights is None else public_weights(weights, self.n, space)
 
@@ -202,9 +201,7 @@ class RunningMean(Mean):
 
     def __init__(self, n: int, ball: Ball, on_invalid: str = "raise"):
         self.ball, space = checked_ball(ball), ball.space
-        if not space.flat:
-            raise ValueError(f"space is {space!r}; accepted for records that come in batches are "
-                             "flat spaces, such as its TangentSpace at a public centre")
+        check_flat(space, " for records that come in batches")
         super().__init__(integer(n, "n", 1), ball.radius, space)
         self.on_invalid, self._sum = choice(on_invalid, "on_invalid", POLICIES), None
 
@@ -235,8 +232,7 @@ class RunningMean(Mean):
         """The step from the centre to the mean, shape `(dim,)`. It is not private."""
         return self.total() / self.n
 
-    def _empty(self, grid):
-        return ClippedSum(self.ball, self.n, self.on_invalid, grid)
+    _empty = FrechetMean._empty
 
 
 def checked_ball(ball, name="ball"):
@@ -245,6 +241,13 @@ def checked_ball(ball, name="ball"):
         raise ValueError(f"{name} is {ball!r}; accepted is a Ball, such as Ball(radius, center, "
                          "space) or Ball.from_bounds(low, high, k)")
     return ball
+
+
+def check_flat(space, use=""):
+    """Refuse a curved space for this use of it."""
+    if not space.flat:
+        raise ValueError(f"space is {space!r}; accepted{use} are flat spaces, such as its "
+                         "TangentSpace at a public centre")
 
 
 def ends(space):
@@ -274,8 +277,7 @@ def _tolerance(space, radius):
     if space.flat:
         return 0.0
     scale, root = unit(space), math.sqrt(max(-space.curvature[0], 0))
-    reach = space.injectivity_radius
-    most = min(reach, WIDEST / (4 * root) if root else math.inf)
+    most = min(space.injectivity_radius, WIDEST / (4 * root) if root else math.inf)
     if not 1e-6 * scale <= radius < most:
         raise ValueError(f"radius is {radius!r}; accepted are numbers from {1e-6 * scale:.6g} to "
                          f"below {most:.6g} on {space!r}, where float64 tells points apart")

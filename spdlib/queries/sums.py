@@ -73,24 +73,19 @@ class ClippedSum:
         A list in any order, made on threads; nothing is added. ValueError for the first bad record.
         """
         shape = self.ball.space.shape
-        k, size = shape[-1], max(ENTRIES // math.prod(shape), 1)
-        size, threads = min(BLOCK, size), CORES if k < DIVIDES else 1  # else BLAS has its own
+        k, made, size = shape[-1], [], min(BLOCK, max(ENTRIES // math.prod(shape), 1))
         if 3 < k < DIVIDES:  # one thread of LAPACK a block, that stays in a cache
             size = blocks(k)[0]
-        made, errors = [], {}
 
         def work(block):
             try:
                 y, _ = self.ball.seen(X[block], self.on_invalid)
             except ValueError as error:
-                errors[block.start] = error
-                return
+                raise renumbered(error, "X", block.start) from None
             each = 1.0 if weights is None else weights[block, None]
             made.append(function(block, clip_to_ball(y, self.ball.radius, self.grid, each)))
 
-        blockwise(work, len(X), size, threads)
-        if errors:
-            raise renumbered(errors[min(errors)], "X", min(errors)) from None
+        blockwise(work, len(X), size, CORES if k < DIVIDES else 1)  # else BLAS has threads itself
         return made
 
     def merge(self, other):

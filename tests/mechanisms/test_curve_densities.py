@@ -136,9 +136,9 @@ def generic(query, u, made):
 
     class Query:
         space, dim, domain, times = Wider(), query.dim, query.domain, query.times
+        steps, farthest = query.steps, query.farthest
 
-    far = query.radius + query.speed / 2 + made.clip
-    return curves._residuals(Query, u, curves.project_to_ball(query.steps, far))
+    return curves._residuals(Query, u, made.clip)
 
 
 @both
