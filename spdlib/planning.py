@@ -35,8 +35,8 @@ from .spaces import LogEuclidean
 # The tanh-sinh rule on [0, 1]. Its nodes crowd at both ends, by powers: what an integrand does
 # there, on whatever scale, is seen.
 _T = np.linspace(-3.2, 3.2, 129)
-_NODES = 1 / (1 + np.exp(-np.pi * np.sinh(_T)))
-_WEIGHTS = (_T[1] - _T[0]) * np.pi * np.cosh(_T) * _NODES * _NODES[::-1]
+_SHARES = 1 / (1 + np.exp(-np.pi * np.sinh(_T)))
+_MASSES = (_T[1] - _T[0]) * np.pi * np.cosh(_T) * _SHARES * _SHARES[::-1]
 MOST_PLANNED = 10**12
 NOISES = "gaussian", "classical gaussian", "l2", "laplace"
 
@@ -203,7 +203,7 @@ def _directions(k, c):
 def _nodes(ends):
     """Nodes and weights of the rule on all pieces between ends, shape `(pieces + 1, ...)`."""
     width = np.diff(ends, axis=0)
-    both = ends[:-1] + np.multiply.outer(_NODES, width), np.multiply.outer(_WEIGHTS, width)
+    both = ends[:-1] + np.multiply.outer(_SHARES, width), np.multiply.outer(_MASSES, width)
     return (each.reshape(-1, *width.shape[1:]) for each in both)
 
 

@@ -130,6 +130,14 @@ def heavy(source):
     )
 
 
+def constants(source):
+    """Names in capitals that a source gives a value, outside of functions."""
+    statements = (node for node in ast.parse(source).body if isinstance(node, ast.Assign))
+    names = (node for statement in statements for target in statement.targets
+             for node in ast.walk(target) if isinstance(node, ast.Name))
+    return {name.id for name in names if name.id.isupper()}
+
+
 def lines_of_code(source):
     """Number of lines without blank lines, comments and docstrings."""
     silent = {
@@ -247,6 +255,14 @@ def test_an_import_of_the_package_is_seen_wherever_it_stands(source, found):
 def test_a_module_needs_only_numpy_and_scipy_to_be_imported():
     wrong = {name: heavy(source) for name, source in MODULES.items()}
     assert wrong == dict.fromkeys(MODULES, []), wrong
+
+
+def test_a_constant_of_one_name_means_one_thing():
+    homes = {}
+    for module, source in MODULES.items():
+        for name in constants(source):
+            homes.setdefault(name, []).append(module)
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -17,7 +17,7 @@ SLOWEST = 1 / 12  # length of the last step, in gradients; that of the first is 
 SUMS = (1 - SLOWEST) / math.log(1 / SLOWEST)  # mean length of the steps
 AGAIN = 2.5  # so many times the steps together lead as far as the farthest curve
 FEWEST = 8  # steps
-FINEST = 1e-3  # of the way: the least clip
+LEAST_CLIP = 1e-3  # of the way: the least clip
 FLAT = 14.0  # square roots of curvature times distance, up to which float64 tells points apart
 TURNS = 1e6  # injectivity radii that a curve may be long
 
@@ -75,9 +75,9 @@ class NoisyDescent(Mechanism):
     public = "n", "clip", "steps", "sensitivity", "sigma", "mu"
 
     def __init__(self, epsilon: float, delta: float, n: int, clip: float, way: float):
-        self.n, least = integer(n, "n", 1), FINEST * way
+        self.n, least = integer(n, "n", 1), LEAST_CLIP * way
         self.clip = number(
-            clip, "clip", least, LONGEST, f"numbers from {least:.6g}, {FINEST} of "
+            clip, "clip", least, LONGEST, f"numbers from {least:.6g}, {LEAST_CLIP} of "
             f"the way that the steps may have to go, to {LONGEST:g}")
         number(delta, "delta", 1e-300, 0.5, "numbers from 1e-300 to 1/2 with \"noisy descent\"")
         self.steps = max(math.ceil(AGAIN / SUMS * way / self.clip), FEWEST)

@@ -16,7 +16,7 @@ from .._parallel import CORES, blockwise, whole_items
 from ..spaces.ball import clip_to_ball, finest_grid
 from ..spd import DIVIDES, blocks
 
-BLOCK, ENTRIES = 2**16, 2**20  # at most so many records are looked at together, of so many numbers
+MOST_AT_ONCE, MOST_NUMBERS = 2**16, 2**20  # records that are looked at together, numbers
 FAN = 8  # sums of chunks that are added by one task
 
 
@@ -73,7 +73,7 @@ class ClippedSum:
         A list in any order, made on threads; nothing is added. ValueError for the first bad record.
         """
         shape = self.ball.space.shape
-        k, made, size = shape[-1], [], min(BLOCK, max(ENTRIES // math.prod(shape), 1))
+        k, made, size = shape[-1], [], min(MOST_AT_ONCE, max(MOST_NUMBERS // math.prod(shape), 1))
         if 3 < k < DIVIDES:  # one thread of LAPACK a block, that stays in a cache
             size = blocks(k)[0]
 

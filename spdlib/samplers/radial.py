@@ -14,14 +14,14 @@ from scipy.special import xlogy
 from .._checks import EPS, LONGEST, at, finite, first, generator, integer, positive, real, size
 from ..spaces import Space
 
-BATCH = 2**20  # so many numbers has a batch of proposals at most, or memory would go
+DRAWS_AT_ONCE = 2**20  # so many numbers has a batch of proposals at most, or memory would go
 PILOT = 256  # proposals from which the share that is accepted is estimated
 HOPELESS = 1e-6  # share below which nothing is drawn
 NATS = 40.0  # what is less likely than the likeliest by more than e^40 is not resolved
 CELLS = 512  # of the hat over what is
 DEGREE = 127  # of the polynomial that stands for a radial density
 BISECTIONS = 52  # of its interval, for a quantile
-MARGIN = 1e-9  # more than rounding: what covers the density goes on covering it
+COVER = 1e-9  # more than rounding: what covers the density goes on covering it
 NODES, WEIGHTS = leggauss(DEGREE + 1)  # of Gauss's quadrature on [-1, 1]
 
 
@@ -196,7 +196,7 @@ def _draw(space, rate, radius, shape, rng):
         raise ValueError(f"the share of proposals to accept is {share:.1g} for scale {scale:.6g} "
                          f"within {radius:.6g} on {space!r}; accepted are shares from "
                          f"{HOPELESS:g}, which smaller scales and radii have")
-    most = max(BATCH // space.dim, 1)
+    most = max(DRAWS_AT_ONCE // space.dim, 1)
     kept, missing, tried, accepted = [np.empty((0, space.dim))], math.prod(shape), 1, 1
     while missing > 0:
         m = min(int(1.1 * missing * tried / accepted) + 16, most)
@@ -266,4 +266,4 @@ def _hat(g, low, high, end):
     hat = np.full((2, len(width)), math.inf)
     hat[0, 2:] = heights[1:] + np.maximum(slopes, 0) * width[2:]
     hat[1, :-2] = heights[:-1] + np.maximum(-slopes, 0) * width[:-2]
-    return edges, hat.min(axis=0) + MARGIN
+    return edges, hat.min(axis=0) + COVER

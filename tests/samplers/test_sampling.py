@@ -381,7 +381,7 @@ def test_where_next_to_nothing_would_be_accepted_nothing_is_drawn(draw):
 
 def test_batches_of_proposals_are_capped(monkeypatch):
     space, rng = AffineInvariant(3), Counting(0)
-    monkeypatch.setattr(radial, "BATCH", 6000)
+    monkeypatch.setattr(radial, "DRAWS_AT_ONCE", 6000)
     v = laplace_steps(space, 0.6, 3000, rng)
     assert v.shape == (3000, 6) and max(rng.asked) == 1000
     assert furthest(np.linalg.norm(v, axis=1), spd_law(3, 0.6, 60.0)) < surely(3000) + 0.01
