@@ -131,7 +131,7 @@ def _is_array(value):
 
 def real(value, name):
     """`value` as a float64 array in C order: in another one, sums and functions have other bits."""
-    with np.errstate(over="ignore", invalid="ignore"):  # what is no float becomes infinite or NaN
+    with np.errstate(all="ignore"):  # what is no float becomes infinite, 0 or NaN
         return array(value, name).astype(float, order="C", copy=False)
 
 
@@ -145,6 +145,8 @@ def records(value, name, read=array, shape=None):
     """
     listed, number = _is_sequence(value), complex if read is complex_array else float
     A = value if listed else np.asanyarray(value)
+    if not listed and A.dtype.kind != "O":
+        read(np.empty(0, A.dtype), name)  # a type that is refused is so whatever is masked
     with np.errstate(all="ignore"):
         if listed and shape is not None:
             A = np.stack([_record(part, name, number, shape) for part in value])
@@ -207,7 +209,7 @@ def complex_array(value, name):
     A = np.asarray(unmasked(value, name))
     if A.dtype.kind not in "iufc":
         raise ValueError(f"{name} is an array of dtype {A.dtype}; accepted are complex numbers")
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         return A.astype(complex, order="C", copy=False)
 
 

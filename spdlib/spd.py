@@ -20,7 +20,7 @@ from scipy.linalg.lapack import dgejsv
 
 from ._checks import (EPS, HUGE, Seed, array, at, finite, first, generator, integer, number, real,
                       rounding)
-from ._parallel import CORES, blockwise, one_blas_thread
+from ._parallel import CORES, blockwise, one_blas_thread, squares
 
 SYMMETRY = 1e-10
 LARGEST = HUGE / 4  # entry of matrices whose coordinates have differences in float64
@@ -368,7 +368,7 @@ def relative_distance(M, X):
     """Norms of these logarithms, for which the eigenvalues alone are enough."""
     if M.shape[-1] <= 3:  # where the vectors cost nothing
         v = upper(relative_log(M, X))
-        return np.sqrt(np.einsum("...i,...i->...", v, v))
+        return np.sqrt(squares(v))
     W = _seen_from(M, X)
     spectrum = eigenvalues(np.where(np.isfinite(W), W, 0))
     beyond = ~(spectrum.min(axis=-1) > np.maximum(WIDE * spectrum.max(axis=-1), FAINT))

@@ -292,7 +292,9 @@ def group_label(group: Group) -> Group:
     if fields.writable(group):
         return str.__str__(group)  # an Enum's own str is another text
     with contextlib.suppress(ValueError):
-        return integer(group, "group", 1 - 2**63, 2**63 - 1)
+        whole = integer(group, "group",
+                        -math.inf)  # a plain int: one of a class compares as it likes
+        return integer(whole, "group", 1 - 2**63, 2**63 - 1)
     raise ValueError(f"group is {group!r}; accepted are a str that UTF-8 can write, an integer "
                      "below 2**63 in size, or None for all")
 

@@ -3,5 +3,6 @@
 from .classes import PrivateClassMeans as PrivateClassMeans
 from .count import private_clipped_count as private_clipped_count
 from .mean import PrivateFrechetMean as PrivateFrechetMean
-from .regression import (CurveError as CurveError, PrivateGeodesicRegression as
-                         PrivateGeodesicRegression, expected_curve_error as expected_curve_error)
+from .regression import (CurveError as CurveError,
+                         PrivateGeodesicRegression as PrivateGeodesicRegression,
+                         expected_curve_error as expected_curve_error)

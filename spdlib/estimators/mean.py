@@ -205,15 +205,17 @@ class PrivateFrechetMean(Estimator):
         that ask for one sum, one gets it; but only accounts are made for threads, and `partial_fit`
         is not.
         """
-        running = vars(self).pop("_running", None)  # in one step: only one thread gets it
-        if running is None:
-            raise ValueError("no batch has come in; accepted is a release after partial_fit")
+        running = None
         try:
+            running = vars(self).pop("_running", None)  # in one step: only one thread gets it
+            if running is None:
+                raise ValueError("no batch has come in; accepted is a release after partial_fit")
             self._unchanged(running)
             query, mechanism, _ = running
             draw = paid(mechanism, query, query.space.dim, rng, accountant, group)
         except BaseException:
-            self._running = running
+            if running is not None:
+                self._running = running
             raise
         return self._release(query, mechanism, draw, rng is not None, group)
 

@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from .base import (Choice as Choice, GaussianNoise as GaussianNoise, Mechanism as Mechanism, Noise
-                   as Noise, chosen as chosen, public_of as public_of)
-from .curves import (CurveKNormGradient as CurveKNormGradient, TruncatedCurveLoss as
-                     TruncatedCurveLoss)
+from .base import (Choice as Choice, GaussianNoise as GaussianNoise, Mechanism as Mechanism,
+                   Noise as Noise, chosen as chosen, public_of as public_of)
+from .curves import (CurveKNormGradient as CurveKNormGradient,
+                     TruncatedCurveLoss as TruncatedCurveLoss)
 from .densities import KNormGradient as KNormGradient, TruncatedLoss as TruncatedLoss
 from .descent import NoisyDescent as NoisyDescent
 from .gaussian import ClassicalGaussian as ClassicalGaussian, TangentGaussian as TangentGaussian

@@ -13,7 +13,7 @@ from ..samplers import ball_steps, laplace_steps, sample_by_boxes, sample_by_cha
 from ..spaces import Ball
 from ..spaces.components import lengths
 from ..spaces.functions import log_sinhc
-from ..spaces.means import largest_radius
+from ..spaces.means import largest_radius, unit
 from .base import ENTRIES, LEAST, SAMPLE, Mechanism, check_sensitivity, concentric, loss_of
 
 BY_BOXES = 4  # dimensions in which boxes are few enough
@@ -358,7 +358,8 @@ def gradient_sensitivity(n: int, radius: float, space, clip: float, domain: floa
         moves.append(2 * radius * (theta / math.sin(theta) if theta else 1))
     if root and (wider := max(radius, domain)) < straight / 2:
         moves.append(2 * math.tan(wider * root) / root)
-    return min(moves) / n * (1 + 64 * EPS)
+    rounding = 64 * EPS * unit(space) if any(space.curvature) else 0  # of the points of short ways
+    return (min(moves) * (1 + 64 * EPS) + rounding) / n
 
 
 def _residuals(query, v):

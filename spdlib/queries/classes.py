@@ -129,8 +129,8 @@ def _labels(y, n, classes):
     """The labels one by one, a list: in an array that is made of all, one might turn the others."""
     if is_lazy(y):
         raise ValueError("y is a dask array; accepted are labels in memory, as y.compute() makes")
-    if isinstance(y, np.ndarray):
-        words = classes.dtype.kind
+    if hasattr(y, "dtype"):  # an array, or what holds its entries in one type as well
+        y, words = np.asanyarray(y), classes.dtype.kind
         if (words in "iu" and y.dtype.kind == "f"
                 and classes.astype(y.dtype).astype(object).tolist() != classes.tolist()):
             raise ValueError(f"y is an array of dtype {y.dtype}, in which {classes.tolist()} are "

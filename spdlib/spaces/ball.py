@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from .._checks import EPS, HUGE, array, finite, integer, number, of_numbers, positive, real
+from .._parallel import squares
 from .base import Space
 from .flat import LogEuclidean, TangentSpace
 
@@ -221,7 +222,7 @@ def clip_to_ball(y, radius, grid=None, weights=1.0):
     grid = finest_grid(radius * np.max(weights), n) if grid is None else grid
     limit = radius * (1 - (d + 8) * EPS)  # by more than the rounding of norms and quotients
     cut = np.divide(y, grid, order="C")
-    norm = np.sqrt(np.einsum("ij,ij->i", cut, cut))  # below 1 it may underflow: entries get 0
+    norm = np.sqrt(squares(cut))  # below 1 it may underflow: entries get 0
     cut *= np.minimum(limit / grid / norm, 1)[:, None]
     odd = ~np.isfinite(norm)
     if odd.any():

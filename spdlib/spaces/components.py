@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from .._parallel import squares
+
 SHORT = 16  # an axis along which no loop should run
 
 
@@ -101,4 +103,4 @@ def basis(v):
 
 def lengths(v):
     """Lengths of coordinates, which come last here, shape `(...)`."""
-    return np.sqrt(np.einsum("...i,...i->...", v, v))
+    return np.sqrt(squares(v))

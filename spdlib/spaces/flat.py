@@ -95,8 +95,12 @@ class TangentSpace(Flat):
         if space.flat or np.shape(center) != space.shape:
             raise ValueError(f"space is {space!r}, and center has shape {np.shape(center)}; "
                              "accepted are a curved space and one point of it")
-        self.space, self.origin = space, space.points(center, "center").copy()  # may change there
         self.dim, self.shape, self.numbers = space.dim, space.shape, space.numbers
+        self.__setstate__({"space": space, "origin": space.points(center, "center")})
+
+    def __setstate__(self, state):  # of a copy or a pickle, too, whose arrays are new
+        vars(self).update(state | {"origin": state["origin"].copy()})
+        self.origin.flags.writeable = False
 
     def __repr__(self):
         return f"TangentSpace({self.space!r}, {self.origin.tolist()!r})"

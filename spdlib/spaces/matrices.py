@@ -23,7 +23,12 @@ class Matrices:
     def __init__(self, k: int):
         self.k = integer(k, "k", 1)
         self.dim = self.k * (self.k + 1) // 2
-        self.shape, self.origin = (self.k, self.k), np.eye(self.k)
+        self.shape = (self.k, self.k)
+
+    @property
+    def origin(self):
+        """The identity, shape `(k, k)`: an array of the caller's own, who may write into it."""
+        return np.eye(self.k)
 
     def evened(self, X):
         """The matrices `X`, of which those of float32 numbers are symmetric if they nearly are.

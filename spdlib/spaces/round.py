@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from .._checks import EPS, complex_array, finite, integer, number, real
-from .._parallel import by_blocks
+from .._parallel import by_blocks, squares
 from . import components as rows
 from .base import Curved
 from .components import components_first, lengths
@@ -140,7 +140,7 @@ class Sphere(Round):
     def sound(self, X):
         X = real(self.shaped(X, "X"), "X")
         with np.errstate(all="ignore"):
-            square = np.einsum("...i,...i->...", X, X)
+            square = squares(X)
             sound = np.abs(square - 1) <= 2 * OFF
             exact = ~sound | (np.abs(square - 1) <= 8 * EPS)
             if not exact.all():

@@ -706,3 +706,12 @@ def test_a_context_that_is_left_open_and_forgotten_gives_nothing_back():
 
     next(abandoned())
     assert account.total() > 0.2
+
+
+def test_a_label_that_compares_as_it_likes_is_seen_as_the_integer_that_it_is():
+    class Agreeable(int):
+        __le__ = __ge__ = lambda self, other: True
+
+    account = BudgetAccountant(1.0, 1e-6)
+    with pytest.raises(ValueError, match=f"group is {2**70}; accepted are a str"):
+        account.remaining(group=Agreeable(2**70))

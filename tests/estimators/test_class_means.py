@@ -542,3 +542,18 @@ def test_labels_of_a_type_that_runs_classes_together_are_refused():
         private(classes=big).fit(RECORDS[:4], np.array([*big, 1, 0.5]))
     listed = private(classes=big, on_invalid="center")
     assert listed.fit(RECORDS[:4], [*big, 1, 0.5], rng=0).counts_.shape == (2,)
+
+
+def test_labels_in_a_column_of_one_type_are_those_of_an_array():
+    class Column:  # as pandas makes them
+        dtype = np.dtype(float)
+
+        def __array__(self, dtype=None, copy=None):
+            return np.array([np.nan, 2**53, 2**53])
+
+        def __iter__(self):
+            return iter(self.__array__())
+
+    X = np.broadcast_to(np.eye(2), (3, 2, 2))
+    with pytest.raises(ValueError, match="y is an array of dtype float64, in which"):
+        ClassSums(X, Column(), [2**53, 2**53 + 1], Ball(1.0, np.eye(2)))

@@ -688,3 +688,20 @@ def test_slopes_of_an_envelope_are_reached_to_a_share(where, of_low, of_high):
     least = -highest(lambda x: np.where((found := slope(x))[1], -found[0], -9), at, size, size, rng)
     assert low - 1e-9 <= least <= 1 - of_low * (1 - low) + 1e-2
     assert 1 + of_high * (high - 1) - 1e-2 <= largest <= high + 1e-9
+
+
+@pytest.mark.parametrize("name", ["spd", "spd 3", "triangles"])
+def test_in_small_balls_the_sensitivity_covers_the_rounding_of_points(name):
+    space = {"spd": AffineInvariant(2), "spd 3": AffineInvariant(3), "triangles": KendallPlanar(3)}
+    space, rng, R = space[name], np.random.default_rng(0), 1.1e-6
+    center = np.array([1, 0, -1]) if name == "triangles" else np.eye(space.shape[0])
+    ball = Ball(R, center, space)
+    for _ in range(50):
+        v = rng.standard_normal((1, space.dim))
+        v *= R / np.linalg.norm(v)
+        pair = [FrechetMean(space.exp(ball.center, np.concatenate([v, side * v])), ball)
+                for side in (1, -1)]
+        made = KNormGradient.of(pair[0], 1.0, 0, approximate=True)
+        y = np.linspace(-0.95, -0.05, 40)[:, None] * v
+        moved = np.subtract(*(made.log_density(query, y) for query in pair)) * made.scale
+        assert (np.abs(moved) <= made.sensitivity).all()

@@ -466,3 +466,31 @@ def test_a_batch_that_is_interrupted_is_in_the_sum_or_not(monkeypatch):
         private.partial_fit(X[3:])
     assert private._running[0]._sum.count == 3
     assert private.partial_fit(X[3:])._running[0]._sum.count == 6
+
+
+@pytest.mark.parametrize("kind", [complex, bool, "U5", "S3", "M8[s]"])
+def test_a_mask_does_not_decide_whether_a_type_is_refused(kind):
+    X = np.ma.array(np.zeros((5, 2, 2), kind), mask=np.zeros((5, 2, 2), bool))
+    for masked in (False, True):
+        X.mask[0] = masked
+        with pytest.raises(ValueError, match="X is an array of dtype .*; accepted are real"):
+            FrechetMean(X, Ball(1.0, np.eye(2)), on_invalid="center")
+
+
+def test_a_number_that_is_too_small_for_a_float_ends_no_batch():
+    ball = Ball(0.5, [1, 0, 0, 0], KendallPlanar(4)).tangent()
+    X = np.ones((2, 4), np.clongdouble) * [1, -1, 0, 0]
+    X[1, 0] = np.longdouble(1e-320) / 3
+    with np.errstate(all="raise"):
+        query = RunningMean(2, ball, on_invalid="center").add(X)
+    assert np.isfinite(query.total()).all()
+
+
+def test_a_lone_record_of_many_numbers_is_added_up_as_in_a_batch():
+    y = np.random.default_rng(0).standard_normal((4, 8300))
+    grid = finest_grid(1.0, 4)
+    alone = np.concatenate([clip_to_ball(row[None], 1.0, grid) for row in y])
+    assert (alone == clip_to_ball(y, 1.0, grid)).all()
+    space, X = Sphere(8299), y / np.linalg.norm(y, axis=1, keepdims=True)
+    alone = np.concatenate([space.sound(x[None])[0] for x in X])
+    assert (alone == space.sound(X)[0]).all()

@@ -319,3 +319,19 @@ def test_a_bad_centre_of_a_flat_space_is_refused_as_center(name):
     space = BALLS[name].space
     with pytest.raises(ValueError, match="^center"):
         Ball(1.0, np.nan * BALLS[name].center, space)
+
+
+# what a user writes into
+
+def test_an_origin_that_is_written_into_is_the_callers_own():
+    space, M = AffineInvariant(2), np.diag([3e6, 2e-7])
+    space.origin[...] = M
+    assert (space.origin == np.eye(2)).all() and (space.alike(M) == np.eye(2)).all()
+
+
+@pytest.mark.parametrize("how", ["made", "copy", "deepcopy", "pickle"])
+def test_the_centre_of_a_chart_cannot_be_written_into(how):
+    chart = Ball(1.0, np.eye(2), AffineInvariant(2)).tangent().space
+    copies = {"made": chart, "copy": copy.copy(chart), "deepcopy": copy.deepcopy(chart),
+              "pickle": pickle.loads(pickle.dumps(chart))}
+    assert copies[how] == chart and not copies[how].origin.flags.writeable
