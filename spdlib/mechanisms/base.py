@@ -263,7 +263,7 @@ class Noise(Mechanism):
         -------
         scipy.stats.rv_continuous_frozen
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no error, which a plan asks for")
 
     def delta(self, epsilon: float, d: int) -> float:
         """The smallest δ at which an answer in R^d is (ε, δ)-DP, rounded up.
@@ -275,7 +275,7 @@ class Noise(Mechanism):
         d : int
             Dimension of the space, k(k+1)/2 for matrices of size k.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no delta, which a plan asks for")
 
 
 class GaussianNoise(Noise):
