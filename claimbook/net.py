@@ -21,7 +21,9 @@ import pathlib
 import re
 import shutil
 import signal
+import sys
 import tempfile
+import threading
 import time
 import tomllib
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -424,6 +426,8 @@ def main(book: Book, names=()) -> None:
                          f"{book.breaks.name}")
     for name, fault in breaks.items():
         broken_source(book, name, fault)
+    if threading.current_thread() is threading.main_thread():  # so that the workers end as well
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     pool = ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"), signal.signal,
                                (signal.SIGINT, signal.SIG_DFL))
     try:

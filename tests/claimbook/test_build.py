@@ -244,6 +244,13 @@ def test_the_check_fails_where_an_output_differs_from_the_recorded_one(recorded,
     assert "an output differs from the recorded one" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_the_check_fails_where_no_output_is_recorded(book, capsys):
+    with pytest.raises(SystemExit):
+        build.check(book)
+    assert "the cells were not executed once each" in capsys.readouterr().out
+
+
 def test_a_chapter_that_is_not_there_is_a_usage_error(book):
     assert book.chapters(["1"]) == book.chapters(["01_toy"]) == book.chapters()
     with pytest.raises(UsageError, match="CHAPTER is '7'; accepted are .* 01_toy"):
