@@ -1,0 +1,593 @@
+/* Functions of small symmetric matrices, many side by side.
+
+   F = B f(A X Aᵀ) Bᵀ for each X of a batch, with A and B shared, or absent. Matrices lie in the
+   lanes of vectors: entry (i, j) of WIDTH of them is one vector. Householder's reflections make
+   them tridiagonal, and implicit QL with Wilkinson's shift makes them diagonal (EISPACK's tred2 and
+   imtql2; Bowdler, Martin, Reinsch and Wilkinson 1968). Both are backward stable: what comes out
+   belongs to a matrix within a small multiple of k u ‖X‖ of X, u = 2⁻⁵³.
+
+   The same bits everywhere. Lanes never meet: what happens in one depends on its own matrix alone,
+   and one that is ready is left alone by a selection of bits, not by a rotation by 0, which would
+   turn −0 into 0. All is made of + − × ÷ √, which IEEE 754 rounds correctly, in the order in which
+   it stands here, and of powers of two. So the compiler must neither contract nor reorder
+   (-ffp-contract=off, no -ffast-math), and neither the batch, nor the processor, nor how many lanes
+   it has makes a difference.
+
+   The file compiles itself once for each level of x86 processors, and once elsewhere. The caller
+   owns all memory; there is no state. */
+
+#ifdef __FAST_MATH__
+#error "-ffast-math reorders sums: bits would differ between processors"
+#endif
+
+#ifndef LEVEL /* ------------------------------------------------------------- for all processors */
+
+#include <stdint.h>
+#include <string.h>
+
+#ifndef SWEEPS
+#define SWEEPS 30 /* as many an eigenvalue as EISPACK allows; 1.7 are usual */
+#endif
+
+enum { LARGEST_K = 64, GROUPS = 2, ROTATIONS = 256 };
+enum { LOG, EXP, POWER, IDENTITY };      /* log λ, exp(p λ), λ^p, λ */
+enum { MATRICES, COORDINATES, VALUES };  /* F, vecd F, or f(λ) in any order */
+enum { FINE, INPUT, HARD };              /* the status of a record */
+enum { DONE, BAD_SIZE, BAD_CHOICE };     /* what a call returns */
+
+typedef struct {
+    int64_t n, k, function, form;
+    double p, least;              /* SPD matrices with λ_min ≤ least λ_max are hard */
+    const char *X;                /* n × k × k doubles, which need not be aligned */
+    const double *before, *after; /* A and B, k × k, or NULL */
+    double *F, *ends;             /* results; n × 2, the smallest and the largest eigenvalue */
+    unsigned char *status;        /* n of them; F means something where it is FINE */
+    char *work;                   /* fast_workspace(k) bytes */
+} request;
+
+#define INLINE static inline __attribute__((always_inline))
+#define U 0x1p-53
+#define HUGEST 0x1.fffffffffffffp1023
+#define FAINT 0x1p-900 /* below it a sum of squares may have lost digits */
+#define ROOT_2 0x1.6a09e667f3bcdp0
+#define LOG2_HIGH 0x1.62e42fefa38p-1 /* 42 bits, so that its multiples by exponents are exact */
+#define LOG2_LOW 0x1.ef35793c7673p-45
+#define UPPER_BITS INT64_C(-0x8000000) /* the leading 26 of 53 bits: their products are exact */
+#define AS_EXPONENT INT64_C(0x4330000000000000) /* 2⁵² + i has i in its last bits, i < 2⁵² */
+
+/* Elements of arithmetic, on lanes x and y and masks. */
+#define filled(x) ((lanes){0} + (x))
+#define bits(x) ((masks)(x))
+#define where(condition) ((masks)(condition))
+#define only(mask, x) ((lanes)((mask) & bits(x))) /* 0 elsewhere */
+#define pick(mask, x, y) ((lanes)(((mask) & bits(x)) | (~(mask) & bits(y))))
+#define absolute(x) ((lanes)(bits(x) & INT64_MAX))
+#define signed_as(x, y) ((lanes)((bits(x) & INT64_MAX) | (bits(y) & INT64_MIN)))
+#define upper(x) ((lanes)(bits(x) & UPPER_BITS))
+#define larger(x, y) pick(where((x) > (y)), x, y)
+#define smaller(x, y) pick(where((x) < (y)), x, y)
+
+/* A name of each processor's own, for types and functions that are made once for each. */
+#define lanes LEVEL(lanes)
+#define masks LEVEL(masks)
+#define naturals LEVEL(naturals)
+#define rotation LEVEL(rotation)
+#define group LEVEL(group)
+#define any LEVEL(any)
+#define root LEVEL(root)
+#define dot LEVEL(dot)
+#define log_of LEVEL(log_of)
+#define exp_of LEVEL(exp_of)
+#define tridiagonalize LEVEL(tridiagonalize)
+#define accumulate LEVEL(accumulate)
+#define find_blocks LEVEL(find_blocks)
+#define sweep LEVEL(sweep)
+#define rotate LEVEL(rotate)
+#define rotate_all LEVEL(rotate_all)
+#define diagonalize LEVEL(diagonalize)
+#define load LEVEL(load)
+#define store LEVEL(store)
+#define multiply LEVEL(multiply)
+#define begin LEVEL(begin)
+#define extremes LEVEL(extremes)
+#define evaluate LEVEL(evaluate)
+#define compose LEVEL(compose)
+#define some LEVEL(some)
+#define run LEVEL(run)
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define DISPATCH
+#pragma GCC push_options
+#pragma GCC target("avx512f")
+#define LEVEL(name) name##_avx512
+#define WIDTH 8
+#include "_fast.c"
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx2")
+#define LEVEL(name) name##_avx2
+#define WIDTH 4
+#include "_fast.c"
+#pragma GCC pop_options
+#endif
+#define LEVEL(name) name##_baseline
+#define WIDTH 2
+#include "_fast.c"
+
+const char fast_digest[] = SOURCE_DIGEST; /* of this file, from the build; the door compares */
+
+/* The best level of this processor: 0 is what all of its kind have, 1 AVX2, 2 AVX-512. */
+int fast_level(void)
+{
+#ifdef DISPATCH
+    return __builtin_cpu_supports("avx512f") ? 2 : __builtin_cpu_supports("avx2") ? 1 : 0;
+#else
+    return 0;
+#endif
+}
+
+/* Bytes of memory that a call needs, at any level. */
+int64_t fast_workspace(int64_t k)
+{
+    return 64 * (1 + (GROUPS + 1) * k * (k | 1) + (3 * GROUPS + 2) * k + 3 * GROUPS * ROTATIONS);
+}
+
+int fast_spectral(const request *r, int level)
+{
+    if (r->n < 0 || r->k < 1 || r->k > LARGEST_K)
+        return BAD_SIZE;
+    if (r->function < LOG || r->function > IDENTITY || r->form < MATRICES || r->form > VALUES
+        || level < 0 || level > fast_level())
+        return BAD_CHOICE;
+#ifdef DISPATCH
+    (level == 2 ? run_avx512 : level == 1 ? run_avx2 : run_baseline)(r);
+#else
+    run_baseline(r);
+#endif
+    return DONE;
+}
+
+#else /* ---------------------------------------------------------------- once for each processor */
+
+typedef double lanes __attribute__((vector_size(8 * WIDTH)));
+typedef int64_t masks __attribute__((vector_size(8 * WIDTH))); /* all bits of a lane, or none */
+typedef uint64_t naturals __attribute__((vector_size(8 * WIDTH)));
+typedef struct { lanes c, s; masks on; } rotation; /* of the lanes that are on */
+typedef struct {
+    lanes *Z, *d, *e;      /* the matrices, then their vectors; diagonal and off-diagonal */
+    lanes scale, exponent; /* the power of two that was taken out */
+    masks input, hard;     /* the lanes of such a status */
+    int64_t record[WIDTH]; /* which matrices these are */
+} group;
+
+/* Whether any lane is on, in two groups or one. */
+INLINE int any(const int groups, const masks *m)
+{
+    int64_t found = 0;
+    for (int w = 0; w < WIDTH; w++)
+        found |= m[0][w] | m[groups - 1][w];
+    return found != 0;
+}
+
+INLINE lanes root(lanes x)
+{
+    for (int w = 0; w < WIDTH; w++)
+        x[w] = __builtin_sqrt(x[w]);
+    return x;
+}
+
+/* The inner product of n entries of x and y, that lie these steps apart. */
+INLINE lanes dot(int n, const lanes *x, int step_x, const lanes *y, int step_y)
+{
+    lanes sum = x[0] * y[0];
+    for (int i = 1; i < n; i++)
+        sum += x[i * step_x] * y[i * step_y];
+    return sum;
+}
+
+/* log x + e log 2, and what its rounding leaves, for normal x > 0 and integers e. With x = 2ⁱ m,
+   √½ ≤ m < √2, f = m − 1 and s = f/(2 + f),
+       log m = 2 artanh s = 2 s + s Σ 2 s²ʲ/(2j + 1), j = 1, 2, …
+   Since s² < 0.0295, what follows j = 10 is below 2⁻⁶⁰ of it. The leading s has twice the digits:
+   s_h, of 26 bits, and s_l, by the remainder of the division. What is rounded is at most 2⁻⁶ of the
+   sum, so the pair is right to about 2⁻⁵⁸. */
+INLINE lanes log_of(lanes x, lanes e, lanes *rest)
+{
+    naturals i = ((naturals)x - UINT64_C(0x3fe6a09e667f3bcd) + (UINT64_C(1024) << 52)) >> 52;
+    lanes m = (lanes)((naturals)x - ((i - 1024) << 52));
+    lanes f = m - 1, t = 2 + f, s = f / t, s_h = upper(s), t_h = upper(t);
+    lanes s_l = ((f - s_h * t_h) - s_h * (f - (t_h - 2))) / t;
+    lanes square = s_h * s_h + s_l * (s_h + s), sum = filled(2.0 / 21);
+    for (int j = 9; j >= 1; j--)
+        sum = sum * square + 2.0 / (2 * j + 1);
+    e += (lanes)(bits(i) | AS_EXPONENT) - (0x1p52 + 1024);
+    lanes high = e * LOG2_HIGH, leading = high + 2 * s_h;
+    lanes small = (2 * s_h - (leading - high)) + e * LOG2_LOW + (2 * s_l + s * square * sum);
+    lanes value = leading + small;
+    *rest = small - (value - leading);
+    return value;
+}
+
+/* exp(x + rest), where rest is small beside x: x = n log 2 + r, |r| < 0.347, and Taylor's series,
+   whose terms beyond r¹³/13! are below 2⁻⁵⁷. Right to one unit in the last place; 0 or ∞ where
+   float64 holds nothing else. The power of two comes in halves, and only the last may round. */
+INLINE lanes exp_of(lanes x, lanes rest)
+{
+    static const double factorial[] = {1, 1, 2, 6, 24, 120, 720, 5040, 40320, 362880, 3628800,
+                                       39916800, 479001600, 6227020800};
+    const double shift = 0x1.8p52; /* added and subtracted, it rounds to an integer */
+    x = larger(smaller(x, filled(710)), filled(-746));
+    lanes n = (x * 0x1.71547652b82fep0 + shift) - shift, half = (n * 0.5 + shift) - shift;
+    lanes r = (x - n * LOG2_HIGH) + (rest - n * LOG2_LOW), sum = filled(1 / factorial[13]);
+    for (int j = 12; j >= 0; j--)
+        sum = sum * r + 1 / factorial[j];
+    lanes first = (lanes)((naturals)(half + (shift + 1023)) << 52);
+    lanes second = (lanes)((naturals)(n - half + (shift + 1023)) << 52);
+    return sum * first * second;
+}
+
+/* A = Q T Qᵀ, with diagonal d and off-diagonal e of T. From the last row of the lower triangle
+   upwards, I − β u uᵀ reflects row i < k onto its last entry; u stays in the row, for `accumulate`.
+   A row that counts as zero has β = 0. */
+INLINE void tridiagonalize(const int k, lanes *A, lanes *d, lanes *e, lanes *beta, lanes *q)
+{
+    const int stride = k | 1;
+    for (int i = k - 1; i > 1; i--) {
+        lanes *u = A + i * stride, square = dot(i, u, 1, u, 1);
+        masks much = where(square > FAINT);
+        lanes last = u[i - 1], length = signed_as(root(square), last);
+        e[i - 1] = only(much, -length);
+        u[i - 1] = last + length;
+        beta[i] = only(much, 1 / (square + last * length));
+        for (int j = 0; j < i; j++) { /* q = A u, of the lower triangle */
+            lanes *row = A + j * stride, sum = row[j] * u[j];
+            for (int m = 0; m < j; m++) {
+                sum += row[m] * u[m];
+                q[m] += row[m] * u[j];
+            }
+            q[j] = sum;
+        }
+        lanes overlap = dot(i, u, 1, q, 1) * beta[i] * 0.5;
+        for (int j = 0; j < i; j++)
+            q[j] = (q[j] - overlap * u[j]) * beta[i];
+        for (int j = 0; j < i; j++) /* (I − β u uᵀ) A (I − β u uᵀ) = A − u qᵀ − q uᵀ */
+            for (int m = 0; m <= j; m++)
+                A[j * stride + m] -= u[j] * q[m] + q[j] * u[m];
+    }
+    if (k > 1)
+        e[0] = A[stride];
+    e[k - 1] = filled(0);
+    for (int i = 0; i < k; i++)
+        d[i] = A[i * stride + i];
+}
+
+/* Q, in the place of the vectors u. */
+INLINE void accumulate(const int k, lanes *A, const lanes *beta)
+{
+    const int stride = k | 1;
+    for (int i = 0; i < k; i++) {
+        const lanes *u = A + i * stride;
+        for (int j = 0; i > 1 && j < i; j++) {
+            lanes sum = dot(i, u, 1, A + j, stride) * beta[i];
+            for (int m = 0; m < i; m++)
+                A[m * stride + j] -= sum * u[m];
+        }
+        for (int j = 0; j < i; j++)
+            A[i * stride + j] = A[j * stride + i] = filled(0);
+        A[i * stride + i] = filled(1);
+    }
+}
+
+/* In each lane the first block of T that is not diagonal, from l to m: which planes (i, i + 1) it
+   has, and d_m − σ, where σ is Wilkinson's shift, the eigenvalue at d_l of its first 2 × 2 part.
+   Off-diagonals that are rounding become 0. Squares of others do not underflow. */
+INLINE void find_blocks(const int groups, const int k, int low, group *G,
+                        masks (*on)[GROUPS], lanes *start)
+{
+    masks begun[GROUPS] = {{0}}, past[GROUPS] = {{0}};
+    lanes d_l[GROUPS] = {{0}}, d_next[GROUPS] = {{0}}, d_m[GROUPS] = {{0}}, e_l[GROUPS] = {{0}};
+    for (int i = low; i < k - 1; i++)
+        for (int g = 0; g < groups; g++) {
+            lanes *d = G[g].d + i, *e = G[g].e + i;
+            masks large = where(absolute(*e) > U * (absolute(d[0]) + absolute(d[1])) + 0x1p-400);
+            masks first = large & ~begun[g];
+            past[g] |= begun[g] & ~large;
+            begun[g] |= large;
+            on[i][g] = large & ~past[g];
+            *e = only(large, *e);
+            e_l[g] = pick(first, *e, e_l[g]);
+            d_l[g] = pick(first, d[0], d_l[g]);
+            d_next[g] = pick(first, d[1], d_next[g]);
+            d_m[g] = pick(on[i][g], d[1], d_m[g]);
+        }
+    for (int g = 0; g < groups; g++) {
+        lanes half = (d_next[g] - d_l[g]) * 0.5, square = e_l[g] * e_l[g];
+        lanes radius = signed_as(root(half * half + square), half);
+        start[g] = d_m[g] - d_l[g] + square / (half + radius);
+    }
+}
+
+/* A sweep of implicit QL through these blocks, from plane `top` − 1 down to `low`. Its length is
+   that of the chain of √ and ÷ from one rotation to the next, so groups take turns. */
+INLINE void sweep(const int groups, int low, int top, group *G, masks (*on)[GROUPS],
+                         lanes *start, rotation *turn)
+{
+    lanes bulge[GROUPS], c[GROUPS], s[GROUPS], p[GROUPS];
+    for (int g = 0; g < groups; g++)
+        bulge[g] = start[g], c[g] = s[g] = filled(1), p[g] = filled(0);
+    for (int i = top - 1; i >= low; i--)
+        for (int g = 0; g < groups; g++, turn++) {
+            lanes *d = G[g].d + i, *e = G[g].e + i;
+            masks here = on[i][g], inside = here & on[i + 1][g];
+            masks last = i > low ? here & ~on[i - 1][g] : here;
+            lanes f = s[g] * *e, b = c[g] * *e, square = f * f + bulge[g] * bulge[g];
+            lanes r = root(square), inverse = r * (1 / square);
+            masks much = where(square > FAINT); /* else there is nothing to rotate away */
+            lanes sine = only(much, f * inverse);
+            lanes cosine = pick(much, bulge[g] * inverse, filled(1));
+            lanes rest = d[1] - p[g], slope = (d[0] - rest) * sine + 2 * cosine * b;
+            e[1] = pick(inside, r, e[1]);
+            d[1] = pick(here, rest + sine * slope, d[1]);
+            p[g] = pick(here, sine * slope, p[g]);
+            bulge[g] = pick(here, cosine * slope - b, bulge[g]);
+            s[g] = pick(here, sine, s[g]);
+            c[g] = pick(here, cosine, c[g]);
+            d[0] = pick(last, d[0] - p[g], d[0]);
+            e[0] = pick(last, bulge[g], e[0]);
+            *turn = (rotation){cosine, sine, here};
+        }
+}
+
+/* The rotations of some sweeps, applied to a few rows, which then stay in the cache. */
+INLINE void rotate(const int groups, const int rows, const int stride, lanes *Z, int sweeps,
+                          const int (*range)[2], const rotation *turn)
+{
+    for (int n = 0; n < sweeps; n++) {
+        const int low = range[n][0], top = range[n][1];
+        lanes carried[5];
+        for (int j = 0; j < rows; j++)
+            carried[j] = Z[j * stride + top];
+        for (int i = top - 1; i >= low; i--, turn += groups) {
+            const lanes c = turn->c, s = turn->s;
+            const masks on = turn->on;
+            for (int j = 0; j < rows; j++) {
+                lanes *z = Z + j * stride + i, x = z[0], y = carried[j];
+                carried[j] = pick(on, c * x - s * y, x);
+                z[1] = pick(on, s * x + c * y, y);
+            }
+        }
+        for (int j = 0; j < rows; j++)
+            Z[j * stride + low] = carried[j];
+    }
+}
+
+INLINE void rotate_all(const int groups, const int k, lanes *Z, int sweeps, const int (*range)[2],
+                       const rotation *turn)
+{
+    const int stride = k | 1;
+    for (int left = k; left > 0; Z += 4 * stride, left -= 4)
+        switch (left) {
+        case 1: rotate(groups, 1, stride, Z, sweeps, range, turn); break;
+        case 2: rotate(groups, 2, stride, Z, sweeps, range, turn); break;
+        case 3: rotate(groups, 3, stride, Z, sweeps, range, turn); break;
+        case 5: rotate(groups, 5, stride, Z, sweeps, range, turn); return; /* as dear as 4 + 0 */
+        default: rotate(groups, 4, stride, Z, sweeps, range, turn);
+        }
+}
+
+/* Eigenvalues of T in the place of d, and Z times its vectors in the place of Z, if they are
+   wanted. Rotations are collected, and applied when there are enough or no more. What takes more
+   than SWEEPS k sweeps is hard. */
+INLINE void diagonalize(const int groups, const int k, group *G, int vectors,
+                        masks (*on)[GROUPS], rotation *turns)
+{
+    int low = 0, sweeps = 0, count = 0, range[ROTATIONS][2];
+    lanes start[GROUPS];
+    for (int g = 0; g < groups; g++)
+        on[k - 1][g] = (masks){0};
+    for (int total = 0; low < k - 1; total++) {
+        find_blocks(groups, k, low, G, on, start);
+        while (low < k - 1 && !any(groups, on[low]))
+            low++;
+        for (; total == SWEEPS * k && low < k - 1; low++)
+            for (int g = 0; g < groups; g++)
+                G[g].hard |= on[low][g];
+        int top = k - 1;
+        while (top > low && !any(groups, on[top - 1]))
+            top--;
+        if (low == k - 1 || count + top - low > ROTATIONS) {
+            for (int g = 0; vectors && g < groups; g++)
+                rotate_all(groups, k, G[g].Z, sweeps, range, turns + g);
+            sweeps = count = 0;
+        }
+        sweep(groups, low, top, G, on, start, turns + groups * count);
+        range[sweeps][0] = low;
+        range[sweeps++][1] = top;
+        count += top - low;
+    }
+}
+
+/* The entry that lies at x in the first matrix of the batch, in those of the lanes; and back. */
+INLINE lanes load(const group *g, const char *x, int64_t size)
+{
+    double entry[WIDTH]; /* on AVX-512 a sixth faster than lanes that are filled one by one */
+    lanes y;
+    for (int w = 0; w < WIDTH; w++)
+        memcpy(entry + w, x + 8 * size * g->record[w], 8);
+    memcpy(&y, entry, sizeof y);
+    return y;
+}
+
+INLINE void store(const group *g, lanes y, double *x, int64_t size)
+{
+    for (int w = 0; w < WIDTH; w++)
+        x[size * g->record[w]] = y[w];
+}
+
+/* C B, for a shared matrix C. */
+INLINE void multiply(const int k, const double *C, const lanes *B, lanes *product)
+{
+    const int stride = k | 1;
+    for (int i = 0; i < k; i++)
+        for (int j = 0; j < k; j++) {
+            lanes sum = C[i * k] * B[j];
+            for (int m = 1; m < k; m++)
+                sum += C[i * k + m] * B[m * stride + j];
+            product[i * stride + j] = sum;
+        }
+}
+
+/* From records to T and Q. A X Aᵀ is divided by a power of two, so that its largest entry is about
+   1; bad ones give way to zeros. */
+INLINE void begin(const request *r, const int k, group *g, lanes *other, lanes *beta)
+{
+    const int stride = k | 1, size = k * k;
+    lanes *Z = g->Z, largest = filled(0);
+    g->input = g->hard = (masks){0};
+    for (int i = 0; i < k; i++)
+        for (int j = 0; j <= i; j++) {
+            lanes x = load(g, r->X + 8 * (i * k + j), size);
+            lanes transposed = load(g, r->X + 8 * (j * k + i), size);
+            g->input |= ~where(x == transposed) | ~where(absolute(x) <= HUGEST);
+            largest = larger(absolute(x), largest);
+            Z[i * stride + j] = Z[j * stride + i] = x;
+        }
+    if (r->before) {
+        multiply(k, r->before, Z, other);
+        largest = filled(0);
+        for (int i = 0; i < k; i++)
+            for (int j = 0; j <= i; j++) {
+                lanes sum = filled(0);
+                for (int m = 0; m < k; m++)
+                    sum += other[i * stride + m] * r->before[j * k + m];
+                g->hard |= ~where(absolute(sum) <= HUGEST);
+                largest = larger(absolute(sum), largest);
+                Z[i * stride + j] = sum;
+            }
+    }
+    largest = smaller(larger(largest, filled(0x1p-1022)), filled(0x1p1022));
+    naturals exponent = (naturals)largest >> 52; /* 1 to 2045, so both powers are normal */
+    g->scale = (lanes)(exponent << 52);
+    g->exponent = (lanes)(exponent | AS_EXPONENT) - (0x1p52 + 1023);
+    lanes inverse = (lanes)((2046 - exponent) << 52);
+    for (int i = 0; i < k; i++)
+        for (int j = 0; j <= i; j++) /* + 0: of two that are equal, −0 and 0, all is the same */
+            Z[i * stride + j] = only(~(g->input | g->hard), Z[i * stride + j]) * inverse + 0;
+    tridiagonalize(k, Z, g->d, g->e, beta, other);
+    if (r->form != VALUES)
+        accumulate(k, Z, beta);
+}
+
+INLINE void extremes(const int k, const lanes *d, lanes *low, lanes *high)
+{
+    *low = *high = d[0];
+    for (int i = 1; i < k; i++) {
+        *low = smaller(d[i], *low);
+        *high = larger(d[i], *high);
+    }
+}
+
+/* f of the eigenvalues in the place of d, NaN in a lane that is not fine. */
+INLINE void evaluate(const request *r, const int k, group *g)
+{
+    const lanes p = filled(r->p), p_h = upper(p), p_l = p - p_h;
+    lanes *d = g->d, low, high, rest;
+    extremes(k, d, &low, &high);
+    store(g, low * g->scale, r->ends, 2);
+    store(g, high * g->scale, r->ends + 1, 2);
+    g->hard |= ~where(larger(absolute(low), absolute(high)) * g->scale <= HUGEST);
+    if (r->function == LOG || r->function == POWER)
+        g->hard |= ~where(low > r->least * high) | ~where(low > 0);
+    for (int i = 0; i < k; i++)
+        if (r->function == LOG)
+            d[i] = log_of(d[i], g->exponent, &rest);
+        else if (r->function == POWER) { /* p times the logarithm, to twice the digits */
+            lanes x = log_of(d[i], g->exponent, &rest), x_h = upper(x), x_l = x - x_h;
+            rest = p * rest + (((p_h * x_h - p * x) + p_h * x_l + p_l * x_h) + p_l * x_l);
+            d[i] = exp_of(p * x, rest);
+        } else if (r->function == EXP)
+            d[i] = exp_of(p * (d[i] * g->scale), filled(0));
+        else
+            d[i] *= g->scale;
+    if (r->function == EXP || r->function == POWER) { /* with room for the caller's own checks */
+        extremes(k, d, &low, &high);
+        lanes most = filled(0x1p1020), least = larger(r->least * high, 1 / most);
+        g->hard |= ~where(low > least) | ~where(high < most);
+    }
+    for (int i = 0; i < k; i++)
+        d[i] = pick(g->input | g->hard, filled(__builtin_nan("")), d[i]);
+}
+
+/* Z f(Λ) Zᵀ, or B Z f(Λ) Zᵀ Bᵀ, into the results. A rotation whose c² + s² is not quite 1 stretches
+   two vectors alike, and what thousands of them add up to is the greater part of all rounding; so
+   each vector z counts as z/‖z‖. */
+INLINE void compose(const request *r, const int k, group *g, lanes *other, lanes *q)
+{
+    const int stride = k | 1, size = k * k, dim = k * (k + 1) / 2;
+    const lanes *Z = g->Z;
+    for (int m = 0; m < k; m++)
+        g->d[m] /= dot(k, Z + m, stride, Z + m, stride);
+    if (r->after) {
+        multiply(k, r->after, Z, other);
+        Z = other;
+    }
+    for (int i = 0; i < k; i++) {
+        for (int m = 0; m < k; m++)
+            q[m] = Z[i * stride + m] * g->d[m];
+        for (int j = 0; j <= i; j++) {
+            lanes sum = dot(k, q, 1, Z + j * stride, 1);
+            g->hard |= ~where(absolute(sum) <= HUGEST);
+            if (r->form == MATRICES) {
+                store(g, sum, r->F + i * k + j, size);
+                store(g, sum, r->F + j * k + i, size);
+            } else if (i == j)
+                store(g, sum, r->F + i, dim);
+            else
+                store(g, sum * ROOT_2, r->F + k + j * (2 * k - j - 3) / 2 + i - 1, dim);
+        }
+    }
+}
+
+/* GROUPS or fewer groups of matrices, from record `first` on. Lanes beyond the last record compute
+   it once more, and store the same bits in the same place. */
+INLINE void some(const request *r, const int groups, const int k, int64_t first)
+{
+    const int square = k * (k | 1);
+    lanes *other = (lanes *)(r->work + (-(uintptr_t)r->work & 63)), *beta = other + square;
+    lanes *q = beta + k, *own = q + k;
+    group G[GROUPS];
+    for (int g = 0; g < groups; g++) {
+        for (int w = 0; w < WIDTH; w++, first++)
+            G[g].record[w] = first < r->n ? first : r->n - 1;
+        G[g].Z = own;
+        G[g].d = own + square;
+        G[g].e = G[g].d + k;
+        own = G[g].e + k;
+        begin(r, k, G + g, other, beta);
+    }
+    masks (*on)[GROUPS] = (masks (*)[GROUPS])own;
+    diagonalize(groups, k, G, r->form != VALUES, on, (rotation *)(on + k));
+    for (int g = 0; g < groups; g++) {
+        evaluate(r, k, G + g);
+        if (r->form != VALUES)
+            compose(r, k, G + g, other, q);
+        else
+            for (int i = 0; i < k; i++)
+                store(G + g, G[g].d[i], r->F + i, k);
+        for (int w = 0; w < WIDTH; w++)
+            r->status[G[g].record[w]] = G[g].input[w] ? INPUT : G[g].hard[w] ? HARD : FINE;
+    }
+}
+
+static void run(const request *r)
+{
+    int64_t first = 0;
+    for (; first + WIDTH < r->n; first += GROUPS * WIDTH)
+        some(r, GROUPS, r->k, first);
+    if (first < r->n)
+        some(r, 1, r->k, first);
+}
+
+#undef LEVEL
+#undef WIDTH
+#endif
