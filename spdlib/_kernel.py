@@ -9,15 +9,21 @@ kernel's vectors are to be, which changes no bit.
 import contextlib
 import ctypes
 import hashlib
-import importlib.machinery
 import os
 import pathlib
+from importlib.machinery import EXTENSION_SUFFIXES
 
 import numpy as np
 
 from ._parallel import blockwise, one_blas_thread
 
 FUNCTIONS = {"log": 0, "exp": 1, "power": 2, "identity": 3}
+IN_NUMPY = {
+    "log": lambda t, p: np.log(t),
+    "exp": lambda t, p: np.exp(p * t),
+    "power": lambda t, p: t**p,
+    "identity": lambda t, p: t
+}
 FORMS = {"matrices": 0, "coordinates": 1, "values": 2}
 LEVELS = ("baseline", "avx2", "avx512")
 LARGEST_K = 64  # beyond it LAPACK is as fast
@@ -30,10 +36,11 @@ BUILD = "`python setup.py build_ext --inplace` builds it"
 class Request(ctypes.Structure):
     """`request` of `_fast.c`."""
 
-    _fields_ = [*((name, ctypes.c_int64) for name in ("n", "k", "function", "form")),
-                *((name, ctypes.c_double) for name in ("p", "least")),
-                *((name, ctypes.c_void_p)
-                  for name in ("X", "before", "after", "F", "ends", "status", "work"))]
+    _fields_ = [(name, kind) for names, kind in (
+        ("n k function form", ctypes.c_int64),
+        ("p least", ctypes.c_double),
+        ("X before after F ends status work", ctypes.c_void_p),
+    ) for name in names.split()]
 
 
 def load(file):
@@ -42,9 +49,8 @@ def load(file):
     built = (ctypes.c_char * 64).in_dll(library, "fast_digest").value.decode("ascii", "replace")
     source = hashlib.sha256(SOURCE.read_bytes()).hexdigest()
     if built != source:
-        raise ImportError(f"{file} was built from another _fast.c ({built[:8]}…) than the one beside "
-                          f"it ({source[:8]}…); {BUILD} anew, and with SPDLIB_KERNEL=0 spdlib runs "
-                          "without it")
+        raise ImportError(f"{file} was built from another _fast.c ({built[:8]}) than is there now "
+                          f"({source[:8]}); {BUILD} anew, SPDLIB_KERNEL=0 does without it")
     library.fast_workspace.argtypes = [ctypes.c_int64]
     library.fast_workspace.restype = ctypes.c_int64
     library.fast_spectral.argtypes = [ctypes.POINTER(Request), ctypes.c_int]
@@ -56,7 +62,7 @@ def _chosen():
     asked = os.environ.get("SPDLIB_KERNEL", "")
     if asked not in ("", "0", *LEVELS):
         raise ImportError(f"SPDLIB_KERNEL is {asked!r}; accepted are 0, {', '.join(LEVELS)}")
-    files = [SOURCE.with_name("_fast" + suffix) for suffix in importlib.machinery.EXTENSION_SUFFIXES]
+    files = (SOURCE.with_name("_fast" + suffix) for suffix in EXTENSION_SUFFIXES)
     built = [file for file in files if file.exists()]
     if asked == "0" or not (built or asked):
         return None, 0
@@ -111,15 +117,15 @@ def spectral(X, function, p=1.0, *, form="matrices", least=0.0, before=None, aft
     n, k = X.shape[0], X.shape[-1]
     A, B = (None if C is None else np.require(C, float, "CA") for C in (before, after))
     if X.shape != (n, k, k) or k == 0 or any(C is not None and C.shape != (k, k) for C in (A, B)):
-        raise ValueError(f"shapes are {[C.shape for C in (X, A, B) if C is not None]}; accepted are "
-                         "(n, k, k) and (k, k) with k ≥ 1")
+        shapes = [C.shape for C in (X, A, B) if C is not None]
+        raise ValueError(f"shapes are {shapes}; accepted are (n, k, k) and (k, k) with k ≥ 1")
     tail = {"matrices": (k, k), "coordinates": (k * (k + 1) // 2,), "values": (k,)}[form]
     F, ends, status = np.empty((n, *tail)), np.empty((n, 2)), np.empty(n, np.uint8)
     compute = _compiled if _LIBRARY and k <= LARGEST_K else _by_numpy
 
     def work(block):
-        compute(X[block], function, float(p), form, float(least), A, B,
-                F[block], ends[block], status[block])
+        results = F[block], ends[block], status[block]
+        compute(X[block], function, float(p), form, float(least), A, B, *results)
 
     with one_blas_thread() if compute is _by_numpy and k >= DIVIDES else contextlib.nullcontext():
         blockwise(work, n, 16 * (2**16 // k**3 + 1), threads)  # 0.2 to 1 ms each, in whole groups
@@ -147,8 +153,7 @@ def _by_numpy(X, function, p, form, least, A, B, F, ends, status):
         fine &= np.isfinite(ends).all(axis=1)
         if function in ("log", "power"):
             fine &= (ends[:, 0] > 0) & (ends[:, 0] > least * ends[:, 1])
-        values = {"log": np.log, "exp": lambda t: np.exp(p * t), "power": lambda t: t**p,
-                  "identity": np.positive}[function](eigenvalues)
+        values = IN_NUMPY[function](eigenvalues, p)
         if function in ("exp", "power"):
             low, high = values.min(axis=1), values.max(axis=1)
             fine &= (low > np.maximum(least * high, 2.0**-1020)) & (high < 2.0**1020)
