@@ -16,8 +16,8 @@
    The file compiles itself once for each level of x86 processors, and once elsewhere. The caller
    owns all memory; there is no state. */
 
-#ifdef __FAST_MATH__
-#error "-ffast-math reorders sums: bits would differ between processors"
+#if defined(__FAST_MATH__) || __FLT_EVAL_METHOD__ != 0 /* the latter on x87 */
+#error "bits would differ between processors"
 #endif
 
 #ifndef LEVEL /* ------------------------------------------------------------- for all processors */
