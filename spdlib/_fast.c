@@ -33,7 +33,6 @@ enum { LARGEST_K = 64, GROUPS = 2, ROTATIONS = 256 };
 enum { LOG, EXP, POWER, IDENTITY };      /* log λ, exp(p λ), λ^p, λ */
 enum { MATRICES, COORDINATES, VALUES };  /* F, vecd F, or f(λ) in any order */
 enum { FINE, INPUT, HARD };              /* the status of a record */
-enum { DONE, BAD_SIZE, BAD_CHOICE };     /* what a call returns */
 
 typedef struct {
     int64_t n, k, function, form;
@@ -46,13 +45,11 @@ typedef struct {
 } request;
 
 #define INLINE static inline __attribute__((always_inline))
-#define U 0x1p-53
 #define HUGEST 0x1.fffffffffffffp1023
 #define FAINT 0x1p-900 /* below it a sum of squares may have lost digits */
-#define ROOT_2 0x1.6a09e667f3bcdp0
+#define stride (k | 1) /* from row to row; at even ones rows would fight for a cache's lines */
 #define LOG2_HIGH 0x1.62e42fefa38p-1 /* 42 bits, so that its multiples by exponents are exact */
 #define LOG2_LOW 0x1.ef35793c7673p-45
-#define UPPER_BITS INT64_C(-0x8000000) /* the leading 26 of 53 bits: their products are exact */
 #define AS_EXPONENT INT64_C(0x4330000000000000) /* 2⁵² + i has i in its last bits, i < 2⁵² */
 
 /* Elements of arithmetic, on lanes x and y and masks. */
@@ -63,7 +60,9 @@ typedef struct {
 #define pick(mask, x, y) ((lanes)(((mask) & bits(x)) | (~(mask) & bits(y))))
 #define absolute(x) ((lanes)(bits(x) & INT64_MAX))
 #define signed_as(x, y) ((lanes)((bits(x) & INT64_MAX) | (bits(y) & INT64_MIN)))
-#define upper(x) ((lanes)(bits(x) & UPPER_BITS))
+#define upper(x) ((lanes)(bits(x) & -0x8000000)) /* 26 of 53 bits: products are exact */
+#define integer(x) (((x) + 0x1.8p52) - 0x1.8p52)
+#define power_of_two(n) ((lanes)((naturals)((n) + (0x1.8p52 + 1023)) << 52))
 #define larger(x, y) pick(where((x) > (y)), x, y)
 #define smaller(x, y) pick(where((x) < (y)), x, y)
 
@@ -86,6 +85,7 @@ typedef struct {
 #define rotate_all LEVEL(rotate_all)
 #define diagonalize LEVEL(diagonalize)
 #define load LEVEL(load)
+#define sort LEVEL(sort)
 #define store LEVEL(store)
 #define multiply LEVEL(multiply)
 #define begin LEVEL(begin)
@@ -121,30 +121,28 @@ int fast_level(void)
 {
 #ifdef DISPATCH
     return __builtin_cpu_supports("avx512f") ? 2 : __builtin_cpu_supports("avx2") ? 1 : 0;
-#else
-    return 0;
 #endif
+    return 0;
 }
 
 /* Bytes of memory that a call needs, at any level. */
 int64_t fast_workspace(int64_t k)
 {
-    return 64 * (1 + (GROUPS + 1) * k * (k | 1) + (3 * GROUPS + 2) * k + 3 * GROUPS * ROTATIONS);
+    return 64 * (1 + (GROUPS + 1) * k * (k | 1) + (4 * GROUPS + 2) * k + 3 * GROUPS * ROTATIONS);
 }
 
+/* The whole of a request; or 1 for one that is refused, of which nothing is done. */
 int fast_spectral(const request *r, int level)
 {
-    if (r->n < 0 || r->k < 1 || r->k > LARGEST_K)
-        return BAD_SIZE;
-    if (r->function < LOG || r->function > IDENTITY || r->form < MATRICES || r->form > VALUES
-        || level < 0 || level > fast_level())
-        return BAD_CHOICE;
+    if (r->n < 0 || r->k < 1 || r->k > LARGEST_K || r->function < LOG || r->function > IDENTITY
+        || r->form < MATRICES || r->form > VALUES || level < 0 || level > fast_level())
+        return 1;
 #ifdef DISPATCH
     (level == 2 ? run_avx512 : level == 1 ? run_avx2 : run_baseline)(r);
 #else
     run_baseline(r);
 #endif
-    return DONE;
+    return 0;
 }
 
 #else /* ---------------------------------------------------------------- once for each processor */
@@ -157,7 +155,7 @@ typedef struct {
     lanes *Z, *d, *e;      /* the matrices, then their vectors; diagonal and off-diagonal */
     lanes scale, exponent; /* the power of two that was taken out */
     masks input, hard;     /* the lanes of such a status */
-    int64_t record[WIDTH]; /* which matrices these are */
+    masks record, *order;  /* which matrices these are, and how their rows are ordered */
 } group;
 
 /* Whether any lane is on, in two groups or one. */
@@ -215,15 +213,12 @@ INLINE lanes exp_of(lanes x, lanes rest)
 {
     static const double factorial[] = {1, 1, 2, 6, 24, 120, 720, 5040, 40320, 362880, 3628800,
                                        39916800, 479001600, 6227020800};
-    const double shift = 0x1.8p52; /* added and subtracted, it rounds to an integer */
     x = larger(smaller(x, filled(710)), filled(-746));
-    lanes n = (x * 0x1.71547652b82fep0 + shift) - shift, half = (n * 0.5 + shift) - shift;
+    lanes n = integer(x * 0x1.71547652b82fep0), half = integer(n * 0.5);
     lanes r = (x - n * LOG2_HIGH) + (rest - n * LOG2_LOW), sum = filled(1 / factorial[13]);
     for (int j = 12; j >= 0; j--)
         sum = sum * r + 1 / factorial[j];
-    lanes first = (lanes)((naturals)(half + (shift + 1023)) << 52);
-    lanes second = (lanes)((naturals)(n - half + (shift + 1023)) << 52);
-    return sum * first * second;
+    return sum * power_of_two(half) * power_of_two(n - half);
 }
 
 /* A = Q T Qᵀ, with diagonal d and off-diagonal e of T. From the last row of the lower triangle
@@ -231,7 +226,6 @@ INLINE lanes exp_of(lanes x, lanes rest)
    A row that counts as zero has β = 0. */
 INLINE void tridiagonalize(const int k, lanes *A, lanes *d, lanes *e, lanes *beta, lanes *q)
 {
-    const int stride = k | 1;
     for (int i = k - 1; i > 1; i--) {
         lanes *u = A + i * stride, square = dot(i, u, 1, u, 1);
         masks much = where(square > FAINT);
@@ -254,8 +248,7 @@ INLINE void tridiagonalize(const int k, lanes *A, lanes *d, lanes *e, lanes *bet
             for (int m = 0; m <= j; m++)
                 A[j * stride + m] -= u[j] * q[m] + q[j] * u[m];
     }
-    if (k > 1)
-        e[0] = A[stride];
+    e[0] = A[k > 1 ? stride : 0];
     e[k - 1] = filled(0);
     for (int i = 0; i < k; i++)
         d[i] = A[i * stride + i];
@@ -264,7 +257,6 @@ INLINE void tridiagonalize(const int k, lanes *A, lanes *d, lanes *e, lanes *bet
 /* Q, in the place of the vectors u. */
 INLINE void accumulate(const int k, lanes *A, const lanes *beta)
 {
-    const int stride = k | 1;
     for (int i = 0; i < k; i++) {
         const lanes *u = A + i * stride;
         for (int j = 0; i > 1 && j < i; j++) {
@@ -289,7 +281,8 @@ INLINE void find_blocks(const int groups, const int k, int low, group *G,
     for (int i = low; i < k - 1; i++)
         for (int g = 0; g < groups; g++) {
             lanes *d = G[g].d + i, *e = G[g].e + i;
-            masks large = where(absolute(*e) > U * (absolute(d[0]) + absolute(d[1])) + 0x1p-400);
+            lanes small = 0x1p-53 * (absolute(d[0]) + absolute(d[1])) + 0x1p-400;
+            masks large = where(absolute(*e) > small);
             masks first = large & ~begun[g];
             past[g] |= begun[g] & ~large;
             begun[g] |= large;
@@ -339,8 +332,8 @@ INLINE void sweep(const int groups, int low, int top, group *G, masks (*on)[GROU
 }
 
 /* The rotations of some sweeps, applied to a few rows, which then stay in the cache. */
-INLINE void rotate(const int groups, const int rows, const int stride, lanes *Z, int sweeps,
-                          const int (*range)[2], const rotation *turn)
+INLINE void rotate(const int groups, const int rows, const int k, lanes *Z, int sweeps,
+                   const int (*range)[2], const rotation *turn)
 {
     for (int n = 0; n < sweeps; n++) {
         const int low = range[n][0], top = range[n][1];
@@ -364,14 +357,13 @@ INLINE void rotate(const int groups, const int rows, const int stride, lanes *Z,
 INLINE void rotate_all(const int groups, const int k, lanes *Z, int sweeps, const int (*range)[2],
                        const rotation *turn)
 {
-    const int stride = k | 1;
     for (int left = k; left > 0; Z += 4 * stride, left -= 4)
         switch (left) {
-        case 1: rotate(groups, 1, stride, Z, sweeps, range, turn); break;
-        case 2: rotate(groups, 2, stride, Z, sweeps, range, turn); break;
-        case 3: rotate(groups, 3, stride, Z, sweeps, range, turn); break;
-        case 5: rotate(groups, 5, stride, Z, sweeps, range, turn); return; /* as dear as 4 + 0 */
-        default: rotate(groups, 4, stride, Z, sweeps, range, turn);
+        case 1: rotate(groups, 1, k, Z, sweeps, range, turn); break;
+        case 2: rotate(groups, 2, k, Z, sweeps, range, turn); break;
+        case 3: rotate(groups, 3, k, Z, sweeps, range, turn); break;
+        case 5: rotate(groups, 5, k, Z, sweeps, range, turn); return; /* as dear as 4 + 0 */
+        default: rotate(groups, 4, k, Z, sweeps, range, turn);
         }
 }
 
@@ -383,8 +375,7 @@ INLINE void diagonalize(const int groups, const int k, group *G, int vectors,
 {
     int low = 0, sweeps = 0, count = 0, range[ROTATIONS][2];
     lanes start[GROUPS];
-    for (int g = 0; g < groups; g++)
-        on[k - 1][g] = (masks){0};
+    memset(on[k - 1], 0, sizeof *on);
     for (int total = 0; low < k - 1; total++) {
         find_blocks(groups, k, low, G, on, start);
         while (low < k - 1 && !any(groups, on[low]))
@@ -407,64 +398,81 @@ INLINE void diagonalize(const int groups, const int k, group *G, int vectors,
     }
 }
 
-/* The entry that lies at x in the first matrix of the batch, in those of the lanes; and back. */
-INLINE lanes load(const group *g, const char *x, int64_t size)
+/* The numbers at these places of X, one for each lane. */
+INLINE lanes load(const char *X, masks place)
 {
     double entry[WIDTH]; /* on AVX-512 a sixth faster than lanes that are filled one by one */
     lanes y;
     for (int w = 0; w < WIDTH; w++)
-        memcpy(entry + w, x + 8 * size * g->record[w], 8);
+        memcpy(entry + w, X + 8 * place[w], 8);
     memcpy(&y, entry, sizeof y);
     return y;
 }
 
+/* Into the results of the records, `size` numbers each, of which the first has its entry at x. */
 INLINE void store(const group *g, lanes y, double *x, int64_t size)
 {
     for (int w = 0; w < WIDTH; w++)
         x[size * g->record[w]] = y[w];
 }
 
-/* C B, for a shared matrix C. */
-INLINE void multiply(const int k, const double *C, const lanes *B, lanes *product)
+/* The order of rows in which the diagonal increases, if nothing comes before. Large entries then
+   stand at the end where QL wants them (Martin, Reinsch and Wilkinson 1968), and matrices whose
+   rows differ in scale keep digits of their small eigenvalues: at a condition of 10¹², ten
+   of them instead of four. */
+INLINE void sort(const request *r, const int k, group *g, masks *diagonal)
 {
-    const int stride = k | 1;
+    for (int i = 0; i < k; i++) {
+        g->order[i] = (masks){0} + i;
+        lanes x = load(r->X, k * k * g->record + i * (k + 1));
+        diagonal[i] = bits(absolute(x)); /* integers of the same order, NaN last */
+    }
+    for (int i = 0; i < k && k > 2 && !r->before; i++) {
+        masks rank = {0};
+        for (int j = 0; j < k; j++)
+            rank -= j < i ? diagonal[j] <= diagonal[i] : diagonal[j] < diagonal[i];
+        for (int w = 0; w < WIDTH; w++)
+            g->order[rank[w]][w] = i;
+    }
+}
+
+/* C B for a shared matrix C; `row` is from one row of B to the next, `column` likewise. */
+INLINE void multiply(const int k, const double *C, const lanes *B, const int row, const int column,
+                     lanes *product)
+{
     for (int i = 0; i < k; i++)
         for (int j = 0; j < k; j++) {
-            lanes sum = C[i * k] * B[j];
+            lanes sum = C[i * k] * B[j * column];
             for (int m = 1; m < k; m++)
-                sum += C[i * k + m] * B[m * stride + j];
+                sum += C[i * k + m] * B[m * row + j * column];
             product[i * stride + j] = sum;
         }
 }
 
 /* From records to T and Q. A X Aᵀ is divided by a power of two, so that its largest entry is about
    1; bad ones give way to zeros. */
-INLINE void begin(const request *r, const int k, group *g, lanes *other, lanes *beta)
+INLINE void begin(const request *r, const int k, group *g, lanes *X, lanes *beta)
 {
-    const int stride = k | 1, size = k * k;
     lanes *Z = g->Z, largest = filled(0);
-    g->input = g->hard = (masks){0};
+    sort(r, k, g, (masks *)X);
+    for (int i = 0; i < k; i++) {
+        masks row = k * (k * g->record + g->order[i]);
+        for (int j = 0; j < k; j++)
+            X[i * stride + j] = load(r->X, row + g->order[j]);
+    }
+    for (int i = 0; i < k; i++)
+        for (int j = 0; j <= i; j++) /* ∞ − ∞ and NaN are not 0, either */
+            g->input |= ~where(X[i * stride + j] - X[j * stride + i] == 0);
+    if (r->before) { /* A (A X)ᵀ */
+        multiply(k, r->before, X, stride, 1, Z);
+        multiply(k, r->before, Z, 1, stride, X);
+    }
     for (int i = 0; i < k; i++)
         for (int j = 0; j <= i; j++) {
-            lanes x = load(g, r->X + 8 * (i * k + j), size);
-            lanes transposed = load(g, r->X + 8 * (j * k + i), size);
-            g->input |= ~where(x == transposed) | ~where(absolute(x) <= HUGEST);
-            largest = larger(absolute(x), largest);
-            Z[i * stride + j] = Z[j * stride + i] = x;
+            lanes size = absolute(X[i * stride + j]);
+            g->hard |= ~where(size <= HUGEST);
+            largest = larger(size, largest);
         }
-    if (r->before) {
-        multiply(k, r->before, Z, other);
-        largest = filled(0);
-        for (int i = 0; i < k; i++)
-            for (int j = 0; j <= i; j++) {
-                lanes sum = filled(0);
-                for (int m = 0; m < k; m++)
-                    sum += other[i * stride + m] * r->before[j * k + m];
-                g->hard |= ~where(absolute(sum) <= HUGEST);
-                largest = larger(absolute(sum), largest);
-                Z[i * stride + j] = sum;
-            }
-    }
     largest = smaller(larger(largest, filled(0x1p-1022)), filled(0x1p1022));
     naturals exponent = (naturals)largest >> 52; /* 1 to 2045, so both powers are normal */
     g->scale = (lanes)(exponent << 52);
@@ -472,8 +480,8 @@ INLINE void begin(const request *r, const int k, group *g, lanes *other, lanes *
     lanes inverse = (lanes)((2046 - exponent) << 52);
     for (int i = 0; i < k; i++)
         for (int j = 0; j <= i; j++) /* + 0: of two that are equal, −0 and 0, all is the same */
-            Z[i * stride + j] = only(~(g->input | g->hard), Z[i * stride + j]) * inverse + 0;
-    tridiagonalize(k, Z, g->d, g->e, beta, other);
+            Z[i * stride + j] = only(~(g->input | g->hard), X[i * stride + j]) * inverse + 0;
+    tridiagonalize(k, Z, g->d, g->e, beta, X);
     if (r->form != VALUES)
         accumulate(k, Z, beta);
 }
@@ -523,27 +531,29 @@ INLINE void evaluate(const request *r, const int k, group *g)
    each vector z counts as z/‖z‖. */
 INLINE void compose(const request *r, const int k, group *g, lanes *other, lanes *q)
 {
-    const int stride = k | 1, size = k * k, dim = k * (k + 1) / 2;
-    const lanes *Z = g->Z;
     for (int m = 0; m < k; m++)
-        g->d[m] /= dot(k, Z + m, stride, Z + m, stride);
-    if (r->after) {
-        multiply(k, r->after, Z, other);
-        Z = other;
-    }
+        g->d[m] /= dot(k, g->Z + m, stride, g->Z + m, stride);
+    for (int i = 0; i < k; i++)
+        for (int m = 0; m < k; m++)
+            for (int w = 0; w < WIDTH; w++)
+                other[g->order[i][w] * stride + m][w] = g->Z[i * stride + m][w];
+    if (r->after)
+        multiply(k, r->after, other, stride, 1, g->Z);
+    const lanes *Z = r->after ? g->Z : other;
     for (int i = 0; i < k; i++) {
         for (int m = 0; m < k; m++)
             q[m] = Z[i * stride + m] * g->d[m];
         for (int j = 0; j <= i; j++) {
-            lanes sum = dot(k, q, 1, Z + j * stride, 1);
-            g->hard |= ~where(absolute(sum) <= HUGEST);
+            lanes entry = dot(k, q, 1, Z + j * stride, 1);
+            g->hard |= ~where(absolute(entry) <= HUGEST);
             if (r->form == MATRICES) {
-                store(g, sum, r->F + i * k + j, size);
-                store(g, sum, r->F + j * k + i, size);
+                store(g, entry, r->F + i * k + j, k * k);
+                store(g, entry, r->F + j * k + i, k * k);
             } else if (i == j)
-                store(g, sum, r->F + i, dim);
+                store(g, entry, r->F + i, k * (k + 1) / 2);
             else
-                store(g, sum * ROOT_2, r->F + k + j * (2 * k - j - 3) / 2 + i - 1, dim);
+                store(g, entry * 0x1.6a09e667f3bcdp0, r->F + k + j * (2 * k - j - 3) / 2 + i - 1,
+                      k * (k + 1) / 2);
         }
     }
 }
@@ -552,17 +562,14 @@ INLINE void compose(const request *r, const int k, group *g, lanes *other, lanes
    it once more, and store the same bits in the same place. */
 INLINE void some(const request *r, const int groups, const int k, int64_t first)
 {
-    const int square = k * (k | 1);
-    lanes *other = (lanes *)(r->work + (-(uintptr_t)r->work & 63)), *beta = other + square;
+    lanes *other = (lanes *)(r->work + (-(uintptr_t)r->work & 63)), *beta = other + k * stride;
     lanes *q = beta + k, *own = q + k;
     group G[GROUPS];
-    for (int g = 0; g < groups; g++) {
+    for (int g = 0; g < groups; g++, own += k * stride + 3 * k) {
+        lanes *d = own + k * stride;
+        G[g] = (group){.Z = own, .d = d, .e = d + k, .order = (masks *)(d + 2 * k)};
         for (int w = 0; w < WIDTH; w++, first++)
             G[g].record[w] = first < r->n ? first : r->n - 1;
-        G[g].Z = own;
-        G[g].d = own + square;
-        G[g].e = G[g].d + k;
-        own = G[g].e + k;
         begin(r, k, G + g, other, beta);
     }
     masks (*on)[GROUPS] = (masks (*)[GROUPS])own;

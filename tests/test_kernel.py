@@ -239,6 +239,26 @@ def test_logarithms_are_as_right_as_their_condition_admits(k, kind, level):
             np.testing.assert_allclose(found, right, rtol=0, atol=4 * kappa * k * U)
 
 
+@pytest.mark.parametrize("k", [2, 3, 4, 7])
+def test_rows_that_differ_in_scale_cost_no_digits(k, level):
+    # at these conditions, up to 1e12, LAPACK loses all digits but four
+    rng = np.random.default_rng(k)
+    D = 10.0**rng.uniform(-6, 0, (20, k))
+    G = rng.standard_normal((20, k, 3 * k))
+    X = symmetric(G @ G.swapaxes(1, 2) / k * D[:, :, None] * D[:, None, :])
+    values = np.sort(spectral(X, "log", form="values")[0])
+    with mpmath.workdps(60):
+        exactly = [sorted(map(mpmath.log, mpmath.eigsy(mpmath.matrix(x.tolist()),
+                                                       eigvals_only=True))) for x in X]
+    assert np.abs(values - np.array(exactly, float)).max() < 1e-8
+
+
+def test_zeros_of_either_sign_are_one_number(level):
+    X = blocks(50, 5, np.random.default_rng(0))
+    signed = np.where(X == 0, np.where(np.random.default_rng(1).random(X.shape) < 0.5, -0.0, 0), X)
+    assert bits(spectral(signed, "log")) == bits(spectral(X, "log"))
+
+
 @pytest.mark.parametrize("function, p, most", [
     ("log", 1, 0.51), ("exp", 1, 1.1), ("exp", 0.5, 1.1), ("power", 0.5, 1.1), ("power", -1, 1.1),
     ("power", 2, 1.1), ("power", 0.3, 1.1), ("power", -7.7, 1.5), ("power", 100.3, 1.5)])
