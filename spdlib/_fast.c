@@ -3,8 +3,9 @@
    F = B f(A X Aᵀ) Bᵀ for each X of a batch, with A and B shared, or absent. Matrices lie in the
    lanes of vectors: entry (i, j) of WIDTH of them is one vector. Householder's reflections make
    them tridiagonal, and implicit QL with Wilkinson's shift makes them diagonal (EISPACK's tred2 and
-   imtql2; Bowdler, Martin, Reinsch and Wilkinson 1968). Both are backward stable: what comes out
-   belongs to a matrix within a small multiple of k u ‖X‖ of X, u = 2⁻⁵³.
+   imtql2; Martin, Reinsch and Wilkinson 1968, Dubrulle, Martin and Wilkinson 1968). Both are
+   backward stable: what comes out belongs to a matrix within a small multiple of k u ‖X‖ of X,
+   u = 2⁻⁵³. Side by side, this is faster than Jacobi's method from k = 2 on.
 
    The same bits everywhere. Lanes never meet: what happens in one depends on its own matrix alone,
    and one that is ready is left alone by a selection of bits, not by a rotation by 0, which would
@@ -30,9 +31,9 @@
 #endif
 
 enum { LARGEST_K = 64, GROUPS = 2, ROTATIONS = 256 };
-enum { LOG, EXP, POWER, IDENTITY };      /* log λ, exp(p λ), λ^p, λ */
-enum { MATRICES, COORDINATES, VALUES };  /* F, vecd F, or f(λ) in any order */
-enum { FINE, INPUT, HARD };              /* the status of a record */
+enum { LOG, EXP, POWER, IDENTITY };     /* log λ, exp(p λ), λ^p, λ */
+enum { MATRICES, COORDINATES, VALUES }; /* F, vecd F, or f(λ) in any order */
+enum { FINE, INPUT, HARD };             /* the status of a record */
 
 typedef struct {
     int64_t n, k, function, form;
@@ -88,11 +89,11 @@ typedef struct {
 #define sort LEVEL(sort)
 #define store LEVEL(store)
 #define multiply LEVEL(multiply)
-#define begin LEVEL(begin)
+#define reduce LEVEL(reduce)
 #define extremes LEVEL(extremes)
 #define evaluate LEVEL(evaluate)
 #define compose LEVEL(compose)
-#define some LEVEL(some)
+#define compute LEVEL(compute)
 #define run LEVEL(run)
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -228,11 +229,11 @@ INLINE void tridiagonalize(const int k, lanes *A, lanes *d, lanes *e, lanes *bet
 {
     for (int i = k - 1; i > 1; i--) {
         lanes *u = A + i * stride, square = dot(i, u, 1, u, 1);
-        masks much = where(square > FAINT);
+        masks some = where(square > FAINT);
         lanes last = u[i - 1], length = signed_as(root(square), last);
-        e[i - 1] = only(much, -length);
+        e[i - 1] = only(some, -length);
         u[i - 1] = last + length;
-        beta[i] = only(much, 1 / (square + last * length));
+        beta[i] = only(some, 1 / (square + last * length));
         for (int j = 0; j < i; j++) { /* q = A u, of the lower triangle */
             lanes *row = A + j * stride, sum = row[j] * u[j];
             for (int m = 0; m < j; m++) {
@@ -303,7 +304,7 @@ INLINE void find_blocks(const int groups, const int k, int low, group *G,
 /* A sweep of implicit QL through these blocks, from plane `top` − 1 down to `low`. Its length is
    that of the chain of √ and ÷ from one rotation to the next, so groups take turns. */
 INLINE void sweep(const int groups, int low, int top, group *G, masks (*on)[GROUPS],
-                         lanes *start, rotation *turn)
+                  lanes *start, rotation *turn)
 {
     lanes bulge[GROUPS], c[GROUPS], s[GROUPS], p[GROUPS];
     for (int g = 0; g < groups; g++)
@@ -315,9 +316,9 @@ INLINE void sweep(const int groups, int low, int top, group *G, masks (*on)[GROU
             masks last = i > low ? here & ~on[i - 1][g] : here;
             lanes f = s[g] * *e, b = c[g] * *e, square = f * f + bulge[g] * bulge[g];
             lanes r = root(square), inverse = r * (1 / square);
-            masks much = where(square > FAINT); /* else there is nothing to rotate away */
-            lanes sine = only(much, f * inverse);
-            lanes cosine = pick(much, bulge[g] * inverse, filled(1));
+            masks some = where(square > FAINT); /* else there is nothing to rotate away */
+            lanes sine = only(some, f * inverse);
+            lanes cosine = pick(some, bulge[g] * inverse, filled(1));
             lanes rest = d[1] - p[g], slope = (d[0] - rest) * sine + 2 * cosine * b;
             e[1] = pick(inside, r, e[1]);
             d[1] = pick(here, rest + sine * slope, d[1]);
@@ -331,7 +332,7 @@ INLINE void sweep(const int groups, int low, int top, group *G, masks (*on)[GROU
         }
 }
 
-/* The rotations of some sweeps, applied to a few rows, which then stay in the cache. */
+/* The rotations of some sweeps, applied to a few rows, which stay in registers and the cache. */
 INLINE void rotate(const int groups, const int rows, const int k, lanes *Z, int sweeps,
                    const int (*range)[2], const rotation *turn)
 {
@@ -354,6 +355,7 @@ INLINE void rotate(const int groups, const int rows, const int k, lanes *Z, int 
     }
 }
 
+/* All rows, four at once, or five at last: a row alone would cost as much as four. */
 INLINE void rotate_all(const int groups, const int k, lanes *Z, int sweeps, const int (*range)[2],
                        const rotation *turn)
 {
@@ -362,7 +364,7 @@ INLINE void rotate_all(const int groups, const int k, lanes *Z, int sweeps, cons
         case 1: rotate(groups, 1, k, Z, sweeps, range, turn); break;
         case 2: rotate(groups, 2, k, Z, sweeps, range, turn); break;
         case 3: rotate(groups, 3, k, Z, sweeps, range, turn); break;
-        case 5: rotate(groups, 5, k, Z, sweeps, range, turn); return; /* as dear as 4 + 0 */
+        case 5: rotate(groups, 5, k, Z, sweeps, range, turn); return;
         default: rotate(groups, 4, k, Z, sweeps, range, turn);
         }
 }
@@ -417,9 +419,8 @@ INLINE void store(const group *g, lanes y, double *x, int64_t size)
 }
 
 /* The order of rows in which the diagonal increases, if nothing comes before. Large entries then
-   stand at the end where QL wants them (Martin, Reinsch and Wilkinson 1968), and matrices whose
-   rows differ in scale keep digits of their small eigenvalues: at a condition of 10¹², ten
-   of them instead of four. */
+   stand at the end where EISPACK wants them, and matrices whose rows differ in scale keep digits of
+   their small eigenvalues: at a condition of 10¹², eight or more where LAPACK has four. */
 INLINE void sort(const request *r, const int k, group *g, masks *diagonal)
 {
     for (int i = 0; i < k; i++) {
@@ -451,7 +452,7 @@ INLINE void multiply(const int k, const double *C, const lanes *B, const int row
 
 /* From records to T and Q. A X Aᵀ is divided by a power of two, so that its largest entry is about
    1; bad ones give way to zeros. */
-INLINE void begin(const request *r, const int k, group *g, lanes *X, lanes *beta)
+INLINE void reduce(const request *r, const int k, group *g, lanes *X, lanes *beta)
 {
     lanes *Z = g->Z, largest = filled(0);
     sort(r, k, g, (masks *)X);
@@ -486,6 +487,7 @@ INLINE void begin(const request *r, const int k, group *g, lanes *X, lanes *beta
         accumulate(k, Z, beta);
 }
 
+/* The smallest and the largest of k numbers. */
 INLINE void extremes(const int k, const lanes *d, lanes *low, lanes *high)
 {
     *low = *high = d[0];
@@ -560,7 +562,7 @@ INLINE void compose(const request *r, const int k, group *g, lanes *other, lanes
 
 /* GROUPS or fewer groups of matrices, from record `first` on. Lanes beyond the last record compute
    it once more, and store the same bits in the same place. */
-INLINE void some(const request *r, const int groups, const int k, int64_t first)
+INLINE void compute(const request *r, const int groups, const int k, int64_t first)
 {
     lanes *other = (lanes *)(r->work + (-(uintptr_t)r->work & 63)), *beta = other + k * stride;
     lanes *q = beta + k, *own = q + k;
@@ -570,7 +572,7 @@ INLINE void some(const request *r, const int groups, const int k, int64_t first)
         G[g] = (group){.Z = own, .d = d, .e = d + k, .order = (masks *)(d + 2 * k)};
         for (int w = 0; w < WIDTH; w++, first++)
             G[g].record[w] = first < r->n ? first : r->n - 1;
-        begin(r, k, G + g, other, beta);
+        reduce(r, k, G + g, other, beta);
     }
     masks (*on)[GROUPS] = (masks (*)[GROUPS])own;
     diagonalize(groups, k, G, r->form != VALUES, on, (rotation *)(on + k));
@@ -590,9 +592,9 @@ static void run(const request *r)
 {
     int64_t first = 0;
     for (; first + WIDTH < r->n; first += GROUPS * WIDTH)
-        some(r, GROUPS, r->k, first);
+        compute(r, GROUPS, r->k, first);
     if (first < r->n)
-        some(r, 1, r->k, first);
+        compute(r, 1, r->k, first);
 }
 
 #undef LEVEL

@@ -36,11 +36,6 @@ def level(request, monkeypatch):
     monkeypatch.setattr(_kernel, "_LEVEL", LEVELS.index(request.param))
 
 
-@pytest.fixture
-def twin(monkeypatch):
-    monkeypatch.setattr(_kernel, "_LIBRARY", None)
-
-
 def symmetric(A):
     return (A + A.swapaxes(-2, -1)) / 2
 
@@ -419,7 +414,10 @@ def test_the_driver_is_sound_under_the_sanitizers(sweeps, tmp_path):
                    source=ROOT / "tests" / "kernel_driver.c", shared=False)
     run = subprocess.run([driver], capture_output=True, text=True)
     assert run.returncode == 0 and run.stdout.startswith("sound"), run.stdout + run.stderr
-    assert int(run.stdout.split()[1]) > (1000 if sweeps == 1 else 100)
+    _, hard, _, digest = run.stdout.split()
+    assert int(hard) > (1000 if sweeps == 1 else 30)
+    # of GCC 12 and Clang 14 at every level of x86-64, and of GCC 12 for ARM (in qemu-aarch64)
+    assert sweeps == 1 or digest == "93afd5124411c3b0"
 
 
 @compiler
