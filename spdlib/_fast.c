@@ -26,11 +26,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifndef SWEEPS
-#define SWEEPS 30 /* as many an eigenvalue as EISPACK allows; 1.7 are usual */
-#endif
-
-enum { LARGEST_K = 64, GROUPS = 2, ROTATIONS = 256 };
+enum { LARGEST_K = 64, GROUPS = 2, ROTATIONS = 256, SWEEPS = 30 };
 enum { LOG, EXP, POWER, IDENTITY };     /* log λ, exp(p λ), λ^p, λ */
 enum { MATRICES, COORDINATES, VALUES }; /* F, vecd F, or f(λ) in any order */
 enum { FINE, INPUT, HARD };             /* the status of a record */
@@ -47,6 +43,7 @@ typedef struct {
 
 #define INLINE static inline __attribute__((always_inline))
 #define HUGEST 0x1.fffffffffffffp1023
+#define ROOT_2 0x1.6a09e667f3bcdp0
 #define FAINT 0x1p-900 /* below it a sum of squares may have lost digits */
 #define stride (k | 1) /* from row to row; at even ones rows would fight for a cache's lines */
 #define LOG2_HIGH 0x1.62e42fefa38p-1 /* 42 bits, so that its multiples by exponents are exact */
@@ -94,6 +91,7 @@ typedef struct {
 #define evaluate LEVEL(evaluate)
 #define compose LEVEL(compose)
 #define compute LEVEL(compute)
+#define all_of LEVEL(all_of)
 #define run LEVEL(run)
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -139,11 +137,10 @@ int fast_spectral(const request *r, int level)
         || r->form < MATRICES || r->form > VALUES || level < 0 || level > fast_level())
         return 1;
 #ifdef DISPATCH
-    (level == 2 ? run_avx512 : level == 1 ? run_avx2 : run_baseline)(r);
-#else
-    run_baseline(r);
+    if (level > 0)
+        return (level == 2 ? run_avx512 : run_avx2)(r);
 #endif
-    return 0;
+    return run_baseline(r);
 }
 
 #else /* ---------------------------------------------------------------- once for each processor */
@@ -202,9 +199,8 @@ INLINE lanes log_of(lanes x, lanes e, lanes *rest)
     e += (lanes)(bits(i) | AS_EXPONENT) - (0x1p52 + 1024);
     lanes high = e * LOG2_HIGH, leading = high + 2 * s_h;
     lanes small = (2 * s_h - (leading - high)) + e * LOG2_LOW + (2 * s_l + s * square * sum);
-    lanes value = leading + small;
-    *rest = small - (value - leading);
-    return value;
+    *rest = small - ((leading + small) - leading);
+    return leading + small;
 }
 
 /* exp(x + rest), where rest is small beside x: x = n log 2 + r, |r| < 0.347, and Taylor's series,
@@ -282,13 +278,12 @@ INLINE void find_blocks(const int groups, const int k, int low, group *G,
     for (int i = low; i < k - 1; i++)
         for (int g = 0; g < groups; g++) {
             lanes *d = G[g].d + i, *e = G[g].e + i;
-            lanes small = 0x1p-53 * (absolute(d[0]) + absolute(d[1])) + 0x1p-400;
-            masks large = where(absolute(*e) > small);
-            masks first = large & ~begun[g];
-            past[g] |= begun[g] & ~large;
-            begun[g] |= large;
-            on[i][g] = large & ~past[g];
-            *e = only(large, *e);
+            masks big = where(absolute(*e) > 0x1p-53 * (absolute(d[0]) + absolute(d[1])) + 1e-120);
+            masks first = big & ~begun[g];
+            past[g] |= begun[g] & ~big;
+            begun[g] |= big;
+            on[i][g] = big & ~past[g];
+            *e = only(big, *e);
             e_l[g] = pick(first, *e, e_l[g]);
             d_l[g] = pick(first, d[0], d_l[g]);
             d_next[g] = pick(first, d[1], d_next[g]);
@@ -370,8 +365,8 @@ INLINE void rotate_all(const int groups, const int k, lanes *Z, int sweeps, cons
 }
 
 /* Eigenvalues of T in the place of d, and Z times its vectors in the place of Z, if they are
-   wanted. Rotations are collected, and applied when there are enough or no more. What takes more
-   than SWEEPS k sweeps is hard. */
+   wanted. Rotations are collected, and applied when there are enough or no more. About 1.7 sweeps
+   an eigenvalue are usual; what takes more than SWEEPS k, as in EISPACK, is hard. */
 INLINE void diagonalize(const int groups, const int k, group *G, int vectors,
                         masks (*on)[GROUPS], rotation *turns)
 {
@@ -524,8 +519,11 @@ INLINE void evaluate(const request *r, const int k, group *g)
         lanes most = filled(0x1p1020), least = larger(r->least * high, 1 / most);
         g->hard |= ~where(low > least) | ~where(high < most);
     }
-    for (int i = 0; i < k; i++)
+    for (int i = 0; i < k; i++) {
         d[i] = pick(g->input | g->hard, filled(__builtin_nan("")), d[i]);
+        if (r->form == VALUES)
+            store(g, d[i], r->F + i, k);
+    }
 }
 
 /* Z f(Λ) Zᵀ, or B Z f(Λ) Zᵀ Bᵀ, into the results. A rotation whose c² + s² is not quite 1 stretches
@@ -551,11 +549,10 @@ INLINE void compose(const request *r, const int k, group *g, lanes *other, lanes
             if (r->form == MATRICES) {
                 store(g, entry, r->F + i * k + j, k * k);
                 store(g, entry, r->F + j * k + i, k * k);
-            } else if (i == j)
-                store(g, entry, r->F + i, k * (k + 1) / 2);
-            else
-                store(g, entry * 0x1.6a09e667f3bcdp0, r->F + k + j * (2 * k - j - 3) / 2 + i - 1,
-                      k * (k + 1) / 2);
+            } else {
+                int place = i == j ? i : k + j * (2 * k - j - 3) / 2 + i - 1;
+                store(g, i == j ? entry : entry * ROOT_2, r->F + place, k * (k + 1) / 2);
+            }
         }
     }
 }
@@ -580,21 +577,24 @@ INLINE void compute(const request *r, const int groups, const int k, int64_t fir
         evaluate(r, k, G + g);
         if (r->form != VALUES)
             compose(r, k, G + g, other, q);
-        else
-            for (int i = 0; i < k; i++)
-                store(G + g, G[g].d[i], r->F + i, k);
         for (int w = 0; w < WIDTH; w++)
             r->status[G[g].record[w]] = G[g].input[w] ? INPUT : G[g].hard[w] ? HARD : FINE;
     }
 }
 
-static void run(const request *r)
+INLINE int all_of(const request *r, const int k)
 {
     int64_t first = 0;
     for (; first + WIDTH < r->n; first += GROUPS * WIDTH)
-        compute(r, GROUPS, r->k, first);
+        compute(r, GROUPS, k, first);
     if (first < r->n)
-        compute(r, 1, r->k, first);
+        compute(r, 1, k, first);
+    return 0;
+}
+
+static int run(const request *r) /* a known k is a quarter faster where there is little to do */
+{
+    return r->k == 2 ? all_of(r, 2) : all_of(r, r->k);
 }
 
 #undef LEVEL

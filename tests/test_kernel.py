@@ -409,9 +409,16 @@ def test_the_bits_are_those_of_any_build_without_contraction(tmp_path, monkeypat
 @pytest.mark.parametrize("sweeps", [30, 1])
 def test_the_driver_is_sound_under_the_sanitizers(sweeps, tmp_path):
     # with a sweep an eigenvalue, thousands of records are given up beside others that are not
-    driver = built(tmp_path / "driver", "-O1", "-g", "-std=gnu99", f"-DSWEEPS={sweeps}",
-                   "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-Werror", "-Wall",
-                   source=ROOT / "tests" / "kernel_driver.c", shared=False)
+    source = SOURCE.read_text(encoding="utf-8")
+    assert source.count("SWEEPS = 30") == 1
+    for folder, name, text in (
+            ("spdlib", "_fast.c", source.replace("SWEEPS = 30", f"SWEEPS = {sweeps}")),
+            ("tests", "kernel_driver.c", (ROOT / "tests" / "kernel_driver.c").read_text())):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_text(text, encoding="utf-8")
+    driver = built(tmp_path / "driver", "-O1", "-g", "-std=gnu99", "-Werror", "-Wall",
+                   "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+                   source=tmp_path / "tests" / "kernel_driver.c", shared=False)
     run = subprocess.run([driver], capture_output=True, text=True)
     assert run.returncode == 0 and run.stdout.startswith("sound"), run.stdout + run.stderr
     _, hard, _, digest = run.stdout.split()
