@@ -26,7 +26,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { LARGEST_K = 64, GROUPS = 2, ROTATIONS = 256, SWEEPS = 30 };
+enum { LARGEST_K = 64, GROUPS = 2, ROTATIONS = 256, SWEEPS = 6 };
 enum { LOG, EXP, POWER, IDENTITY };     /* log λ, exp(p λ), λ^p, λ */
 enum { MATRICES, COORDINATES, VALUES }; /* F, vecd F, or f(λ) in any order */
 enum { FINE, INPUT, HARD };             /* the status of a record */
@@ -64,35 +64,17 @@ typedef struct {
 #define larger(x, y) pick(where((x) > (y)), x, y)
 #define smaller(x, y) pick(where((x) < (y)), x, y)
 
-/* A name of each processor's own, for types and functions that are made once for each. */
+/* What is made once for each processor and used all over; the rest says LEVEL where it stands. */
 #define lanes LEVEL(lanes)
 #define masks LEVEL(masks)
 #define naturals LEVEL(naturals)
 #define rotation LEVEL(rotation)
 #define group LEVEL(group)
-#define any LEVEL(any)
 #define root LEVEL(root)
 #define dot LEVEL(dot)
 #define log_of LEVEL(log_of)
 #define exp_of LEVEL(exp_of)
-#define tridiagonalize LEVEL(tridiagonalize)
-#define accumulate LEVEL(accumulate)
-#define find_blocks LEVEL(find_blocks)
-#define sweep LEVEL(sweep)
-#define rotate LEVEL(rotate)
-#define rotate_all LEVEL(rotate_all)
-#define diagonalize LEVEL(diagonalize)
-#define load LEVEL(load)
-#define sort LEVEL(sort)
 #define store LEVEL(store)
-#define multiply LEVEL(multiply)
-#define reduce LEVEL(reduce)
-#define extremes LEVEL(extremes)
-#define evaluate LEVEL(evaluate)
-#define compose LEVEL(compose)
-#define compute LEVEL(compute)
-#define all_of LEVEL(all_of)
-#define run LEVEL(run)
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define DISPATCH
@@ -151,13 +133,14 @@ typedef uint64_t naturals __attribute__((vector_size(8 * WIDTH)));
 typedef struct { lanes c, s; masks on; } rotation; /* of the lanes that are on */
 typedef struct {
     lanes *Z, *d, *e;      /* the matrices, then their vectors; diagonal and off-diagonal */
-    lanes scale, exponent; /* the power of two that was taken out */
+    lanes scale, exponent; /* the power of two that was taken out, */
+    lanes shift;           /* and then the multiple of I */
     masks input, hard;     /* the lanes of such a status */
     masks record, *order;  /* which matrices these are, and how their rows are ordered */
 } group;
 
 /* Whether any lane is on, in two groups or one. */
-INLINE int any(const int groups, const masks *m)
+INLINE int LEVEL(any)(const int groups, const masks *m)
 {
     int64_t found = 0;
     for (int w = 0; w < WIDTH; w++)
@@ -221,7 +204,7 @@ INLINE lanes exp_of(lanes x, lanes rest)
 /* A = Q T Qᵀ, with diagonal d and off-diagonal e of T. From the last row of the lower triangle
    upwards, I − β u uᵀ reflects row i < k onto its last entry; u stays in the row, for `accumulate`.
    A row that counts as zero has β = 0. */
-INLINE void tridiagonalize(const int k, lanes *A, lanes *d, lanes *e, lanes *beta, lanes *q)
+INLINE void LEVEL(tridiagonalize)(const int k, lanes *A, lanes *d, lanes *e, lanes *beta, lanes *q)
 {
     for (int i = k - 1; i > 1; i--) {
         lanes *u = A + i * stride, square = dot(i, u, 1, u, 1);
@@ -252,7 +235,7 @@ INLINE void tridiagonalize(const int k, lanes *A, lanes *d, lanes *e, lanes *bet
 }
 
 /* Q, in the place of the vectors u. */
-INLINE void accumulate(const int k, lanes *A, const lanes *beta)
+INLINE void LEVEL(accumulate)(const int k, lanes *A, const lanes *beta)
 {
     for (int i = 0; i < k; i++) {
         const lanes *u = A + i * stride;
@@ -270,8 +253,8 @@ INLINE void accumulate(const int k, lanes *A, const lanes *beta)
 /* In each lane the first block of T that is not diagonal, from l to m: which planes (i, i + 1) it
    has, and d_m − σ, where σ is Wilkinson's shift, the eigenvalue at d_l of its first 2 × 2 part.
    Off-diagonals that are rounding become 0. Squares of others do not underflow. */
-INLINE void find_blocks(const int groups, const int k, int low, group *G,
-                        masks (*on)[GROUPS], lanes *start)
+INLINE void LEVEL(find_blocks)(const int groups, const int k, int low, group *G,
+                               masks (*on)[GROUPS], lanes *start)
 {
     masks begun[GROUPS] = {{0}}, past[GROUPS] = {{0}};
     lanes d_l[GROUPS] = {{0}}, d_next[GROUPS] = {{0}}, d_m[GROUPS] = {{0}}, e_l[GROUPS] = {{0}};
@@ -298,8 +281,8 @@ INLINE void find_blocks(const int groups, const int k, int low, group *G,
 
 /* A sweep of implicit QL through these blocks, from plane `top` − 1 down to `low`. Its length is
    that of the chain of √ and ÷ from one rotation to the next, so groups take turns. */
-INLINE void sweep(const int groups, int low, int top, group *G, masks (*on)[GROUPS],
-                  lanes *start, rotation *turn)
+INLINE void LEVEL(sweep)(const int groups, int low, int top, group *G, masks (*on)[GROUPS],
+                         lanes *start, rotation *turn)
 {
     lanes bulge[GROUPS], c[GROUPS], s[GROUPS], p[GROUPS];
     for (int g = 0; g < groups; g++)
@@ -328,8 +311,8 @@ INLINE void sweep(const int groups, int low, int top, group *G, masks (*on)[GROU
 }
 
 /* The rotations of some sweeps, applied to a few rows, which stay in registers and the cache. */
-INLINE void rotate(const int groups, const int rows, const int k, lanes *Z, int sweeps,
-                   const int (*range)[2], const rotation *turn)
+INLINE void LEVEL(rotate)(const int groups, const int rows, const int k, lanes *Z, int sweeps,
+                          const int (*range)[2], const rotation *turn)
 {
     for (int n = 0; n < sweeps; n++) {
         const int low = range[n][0], top = range[n][1];
@@ -351,44 +334,45 @@ INLINE void rotate(const int groups, const int rows, const int k, lanes *Z, int 
 }
 
 /* All rows, four at once, or five at last: a row alone would cost as much as four. */
-INLINE void rotate_all(const int groups, const int k, lanes *Z, int sweeps, const int (*range)[2],
-                       const rotation *turn)
+INLINE void LEVEL(rotate_all)(const int groups, const int k, lanes *Z, int sweeps,
+                              const int (*range)[2], const rotation *turn)
 {
     for (int left = k; left > 0; Z += 4 * stride, left -= 4)
         switch (left) {
-        case 1: rotate(groups, 1, k, Z, sweeps, range, turn); break;
-        case 2: rotate(groups, 2, k, Z, sweeps, range, turn); break;
-        case 3: rotate(groups, 3, k, Z, sweeps, range, turn); break;
-        case 5: rotate(groups, 5, k, Z, sweeps, range, turn); return;
-        default: rotate(groups, 4, k, Z, sweeps, range, turn);
+        case 1: LEVEL(rotate)(groups, 1, k, Z, sweeps, range, turn); break;
+        case 2: LEVEL(rotate)(groups, 2, k, Z, sweeps, range, turn); break;
+        case 3: LEVEL(rotate)(groups, 3, k, Z, sweeps, range, turn); break;
+        case 5: LEVEL(rotate)(groups, 5, k, Z, sweeps, range, turn); return;
+        default: LEVEL(rotate)(groups, 4, k, Z, sweeps, range, turn);
         }
 }
 
 /* Eigenvalues of T in the place of d, and Z times its vectors in the place of Z, if they are
    wanted. Rotations are collected, and applied when there are enough or no more. About 1.7 sweeps
-   an eigenvalue are usual; what takes more than SWEEPS k, as in EISPACK, is hard. */
-INLINE void diagonalize(const int groups, const int k, group *G, int vectors,
-                        masks (*on)[GROUPS], rotation *turns)
+   an eigenvalue are usual, and 3 k were enough for all that was tried; what takes more than
+   SWEEPS k is hard. */
+INLINE void LEVEL(diagonalize)(const int groups, const int k, group *G, int vectors,
+                               masks (*on)[GROUPS], rotation *turns)
 {
     int low = 0, sweeps = 0, count = 0, range[ROTATIONS][2];
     lanes start[GROUPS];
     memset(on[k - 1], 0, sizeof *on);
     for (int total = 0; low < k - 1; total++) {
-        find_blocks(groups, k, low, G, on, start);
-        while (low < k - 1 && !any(groups, on[low]))
+        LEVEL(find_blocks)(groups, k, low, G, on, start);
+        while (low < k - 1 && !LEVEL(any)(groups, on[low]))
             low++;
         for (; total == SWEEPS * k && low < k - 1; low++)
             for (int g = 0; g < groups; g++)
                 G[g].hard |= on[low][g];
         int top = k - 1;
-        while (top > low && !any(groups, on[top - 1]))
+        while (top > low && !LEVEL(any)(groups, on[top - 1]))
             top--;
         if (low == k - 1 || count + top - low > ROTATIONS) {
             for (int g = 0; vectors && g < groups; g++)
-                rotate_all(groups, k, G[g].Z, sweeps, range, turns + g);
+                LEVEL(rotate_all)(groups, k, G[g].Z, sweeps, range, turns + g);
             sweeps = count = 0;
         }
-        sweep(groups, low, top, G, on, start, turns + groups * count);
+        LEVEL(sweep)(groups, low, top, G, on, start, turns + groups * count);
         range[sweeps][0] = low;
         range[sweeps++][1] = top;
         count += top - low;
@@ -396,7 +380,7 @@ INLINE void diagonalize(const int groups, const int k, group *G, int vectors,
 }
 
 /* The numbers at these places of X, one for each lane. */
-INLINE lanes load(const char *X, masks place)
+INLINE lanes LEVEL(load)(const char *X, masks place)
 {
     double entry[WIDTH]; /* on AVX-512 a sixth faster than lanes that are filled one by one */
     lanes y;
@@ -416,11 +400,11 @@ INLINE void store(const group *g, lanes y, double *x, int64_t size)
 /* The order of rows in which the diagonal increases, if nothing comes before. Large entries then
    stand at the end where EISPACK wants them, and matrices whose rows differ in scale keep digits of
    their small eigenvalues: at a condition of 10¹², eight or more where LAPACK has four. */
-INLINE void sort(const request *r, const int k, group *g, masks *diagonal)
+INLINE void LEVEL(sort)(const request *r, const int k, group *g, masks *diagonal)
 {
     for (int i = 0; i < k; i++) {
         g->order[i] = (masks){0} + i;
-        lanes x = load(r->X, k * k * g->record + i * (k + 1));
+        lanes x = LEVEL(load)(r->X, k * k * g->record + i * (k + 1));
         diagonal[i] = bits(absolute(x)); /* integers of the same order, NaN last */
     }
     for (int i = 0; i < k && k > 2 && !r->before; i++) {
@@ -433,8 +417,8 @@ INLINE void sort(const request *r, const int k, group *g, masks *diagonal)
 }
 
 /* C B for a shared matrix C; `row` is from one row of B to the next, `column` likewise. */
-INLINE void multiply(const int k, const double *C, const lanes *B, const int row, const int column,
-                     lanes *product)
+INLINE void LEVEL(multiply)(const int k, const double *C, const lanes *B, const int row,
+                            const int column, lanes *product)
 {
     for (int i = 0; i < k; i++)
         for (int j = 0; j < k; j++) {
@@ -445,23 +429,24 @@ INLINE void multiply(const int k, const double *C, const lanes *B, const int row
         }
 }
 
-/* From records to T and Q. A X Aᵀ is divided by a power of two, so that its largest entry is about
-   1; bad ones give way to zeros. */
-INLINE void reduce(const request *r, const int k, group *g, lanes *X, lanes *beta)
+/* From records to T and Q. A X Aᵀ is divided by a power of two, so that its largest entry is in
+   [1, 2), and σ I is subtracted, with σ the smallest entry of the diagonal: what is rounded then is
+   no longer the matrix, but what it differs by from a multiple of I. Bad records become 0. */
+INLINE void LEVEL(reduce)(const request *r, const int k, group *g, lanes *X, lanes *beta)
 {
     lanes *Z = g->Z, largest = filled(0);
-    sort(r, k, g, (masks *)X);
+    LEVEL(sort)(r, k, g, (masks *)X);
     for (int i = 0; i < k; i++) {
         masks row = k * (k * g->record + g->order[i]);
         for (int j = 0; j < k; j++)
-            X[i * stride + j] = load(r->X, row + g->order[j]);
+            X[i * stride + j] = LEVEL(load)(r->X, row + g->order[j]);
     }
     for (int i = 0; i < k; i++)
         for (int j = 0; j <= i; j++) /* ∞ − ∞ and NaN are not 0, either */
             g->input |= ~where(X[i * stride + j] - X[j * stride + i] == 0);
     if (r->before) { /* A (A X)ᵀ */
-        multiply(k, r->before, X, stride, 1, Z);
-        multiply(k, r->before, Z, 1, stride, X);
+        LEVEL(multiply)(k, r->before, X, stride, 1, Z);
+        LEVEL(multiply)(k, r->before, Z, 1, stride, X);
     }
     for (int i = 0; i < k; i++)
         for (int j = 0; j <= i; j++) {
@@ -477,13 +462,21 @@ INLINE void reduce(const request *r, const int k, group *g, lanes *X, lanes *bet
     for (int i = 0; i < k; i++)
         for (int j = 0; j <= i; j++) /* + 0: of two that are equal, −0 and 0, all is the same */
             Z[i * stride + j] = only(~(g->input | g->hard), X[i * stride + j]) * inverse + 0;
-    tridiagonalize(k, Z, g->d, g->e, beta, X);
+    g->shift = Z[0];
+    for (int i = 1; i < k; i++) {
+        lanes x = Z[i * stride + i];
+        g->shift = pick(where(absolute(x) < absolute(g->shift)), x, g->shift);
+    }
+    g->shift = (g->shift + 3) - 3; /* a multiple of 2⁻⁵², so that what is left is exact */
+    for (int i = 0; i < k; i++)
+        Z[i * stride + i] -= g->shift;
+    LEVEL(tridiagonalize)(k, Z, g->d, g->e, beta, X);
     if (r->form != VALUES)
-        accumulate(k, Z, beta);
+        LEVEL(accumulate)(k, Z, beta);
 }
 
 /* The smallest and the largest of k numbers. */
-INLINE void extremes(const int k, const lanes *d, lanes *low, lanes *high)
+INLINE void LEVEL(extremes)(const int k, const lanes *d, lanes *low, lanes *high)
 {
     *low = *high = d[0];
     for (int i = 1; i < k; i++) {
@@ -493,29 +486,36 @@ INLINE void extremes(const int k, const lanes *d, lanes *low, lanes *high)
 }
 
 /* f of the eigenvalues in the place of d, NaN in a lane that is not fine. */
-INLINE void evaluate(const request *r, const int k, group *g)
+INLINE void LEVEL(evaluate)(const request *r, const int k, group *g)
 {
     const lanes p = filled(r->p), p_h = upper(p), p_l = p - p_h;
     lanes *d = g->d, low, high, rest;
-    extremes(k, d, &low, &high);
+    LEVEL(extremes)(k, d, &low, &high);
+    low += g->shift, high += g->shift;
     store(g, low * g->scale, r->ends, 2);
     store(g, high * g->scale, r->ends + 1, 2);
     g->hard |= ~where(larger(absolute(low), absolute(high)) * g->scale <= HUGEST);
     if (r->function == LOG || r->function == POWER)
         g->hard |= ~where(low > r->least * high) | ~where(low > 0);
-    for (int i = 0; i < k; i++)
+    for (int i = 0; i < k; i++) { /* of x and what its rounding leaves */
+        lanes x = d[i] + g->shift, y = x - g->shift, left = (g->shift - (x - y)) + (d[i] - y);
+        if (r->function == LOG || r->function == POWER) {
+            d[i] = log_of(x, g->exponent, &rest);
+            rest += left / x;
+        }
         if (r->function == LOG)
-            d[i] = log_of(d[i], g->exponent, &rest);
+            d[i] += rest;
         else if (r->function == POWER) { /* p times the logarithm, to twice the digits */
-            lanes x = log_of(d[i], g->exponent, &rest), x_h = upper(x), x_l = x - x_h;
-            rest = p * rest + (((p_h * x_h - p * x) + p_h * x_l + p_l * x_h) + p_l * x_l);
-            d[i] = exp_of(p * x, rest);
+            lanes t = d[i], t_h = upper(t), t_l = t - t_h;
+            rest = p * rest + (((p_h * t_h - p * t) + p_h * t_l + p_l * t_h) + p_l * t_l);
+            d[i] = exp_of(p * t, rest);
         } else if (r->function == EXP)
-            d[i] = exp_of(p * (d[i] * g->scale), filled(0));
+            d[i] = exp_of(p * (x * g->scale), p * (left * g->scale));
         else
-            d[i] *= g->scale;
+            d[i] = x * g->scale;
+    }
     if (r->function == EXP || r->function == POWER) { /* with room for the caller's own checks */
-        extremes(k, d, &low, &high);
+        LEVEL(extremes)(k, d, &low, &high);
         lanes most = filled(0x1p1020), least = larger(r->least * high, 1 / most);
         g->hard |= ~where(low > least) | ~where(high < most);
     }
@@ -529,7 +529,7 @@ INLINE void evaluate(const request *r, const int k, group *g)
 /* Z f(Λ) Zᵀ, or B Z f(Λ) Zᵀ Bᵀ, into the results. A rotation whose c² + s² is not quite 1 stretches
    two vectors alike, and what thousands of them add up to is the greater part of all rounding; so
    each vector z counts as z/‖z‖. */
-INLINE void compose(const request *r, const int k, group *g, lanes *other, lanes *q)
+INLINE void LEVEL(compose)(const request *r, const int k, group *g, lanes *other, lanes *q)
 {
     for (int m = 0; m < k; m++)
         g->d[m] /= dot(k, g->Z + m, stride, g->Z + m, stride);
@@ -538,7 +538,7 @@ INLINE void compose(const request *r, const int k, group *g, lanes *other, lanes
             for (int w = 0; w < WIDTH; w++)
                 other[g->order[i][w] * stride + m][w] = g->Z[i * stride + m][w];
     if (r->after)
-        multiply(k, r->after, other, stride, 1, g->Z);
+        LEVEL(multiply)(k, r->after, other, stride, 1, g->Z);
     const lanes *Z = r->after ? g->Z : other;
     for (int i = 0; i < k; i++) {
         for (int m = 0; m < k; m++)
@@ -559,7 +559,7 @@ INLINE void compose(const request *r, const int k, group *g, lanes *other, lanes
 
 /* GROUPS or fewer groups of matrices, from record `first` on. Lanes beyond the last record compute
    it once more, and store the same bits in the same place. */
-INLINE void compute(const request *r, const int groups, const int k, int64_t first)
+INLINE void LEVEL(compute)(const request *r, const int groups, const int k, int64_t first)
 {
     lanes *other = (lanes *)(r->work + (-(uintptr_t)r->work & 63)), *beta = other + k * stride;
     lanes *q = beta + k, *own = q + k;
@@ -569,32 +569,33 @@ INLINE void compute(const request *r, const int groups, const int k, int64_t fir
         G[g] = (group){.Z = own, .d = d, .e = d + k, .order = (masks *)(d + 2 * k)};
         for (int w = 0; w < WIDTH; w++, first++)
             G[g].record[w] = first < r->n ? first : r->n - 1;
-        reduce(r, k, G + g, other, beta);
+        LEVEL(reduce)(r, k, G + g, other, beta);
     }
     masks (*on)[GROUPS] = (masks (*)[GROUPS])own;
-    diagonalize(groups, k, G, r->form != VALUES, on, (rotation *)(on + k));
+    LEVEL(diagonalize)(groups, k, G, r->form != VALUES, on, (rotation *)(on + k));
     for (int g = 0; g < groups; g++) {
-        evaluate(r, k, G + g);
+        LEVEL(evaluate)(r, k, G + g);
         if (r->form != VALUES)
-            compose(r, k, G + g, other, q);
+            LEVEL(compose)(r, k, G + g, other, q);
         for (int w = 0; w < WIDTH; w++)
             r->status[G[g].record[w]] = G[g].input[w] ? INPUT : G[g].hard[w] ? HARD : FINE;
     }
 }
 
-INLINE int all_of(const request *r, const int k)
+INLINE int LEVEL(all_of)(const request *r, const int k)
 {
     int64_t first = 0;
     for (; first + WIDTH < r->n; first += GROUPS * WIDTH)
-        compute(r, GROUPS, k, first);
+        LEVEL(compute)(r, GROUPS, k, first);
     if (first < r->n)
-        compute(r, 1, k, first);
+        LEVEL(compute)(r, 1, k, first);
     return 0;
 }
 
-static int run(const request *r) /* a known k is a quarter faster where there is little to do */
+/* A k that the compiler knows is a quarter faster where there is little to do. */
+static int LEVEL(run)(const request *r)
 {
-    return r->k == 2 ? all_of(r, 2) : all_of(r, r->k);
+    return r->k == 2 ? LEVEL(all_of)(r, 2) : LEVEL(all_of)(r, r->k);
 }
 
 #undef LEVEL
