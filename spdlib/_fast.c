@@ -495,8 +495,8 @@ INLINE void LEVEL(evaluate)(const request *r, const int k, group *g)
     store(g, low * g->scale, r->ends, 2);
     store(g, high * g->scale, r->ends + 1, 2);
     g->hard |= ~where(larger(absolute(low), absolute(high)) * g->scale <= HUGEST);
-    if (r->function == LOG || r->function == POWER)
-        g->hard |= ~where(low > r->least * high) | ~where(low > 0);
+    if (r->function == LOG || r->function == POWER) /* of normal numbers above 0 */
+        g->hard |= ~where(low > larger(r->least * high, filled(0x1p-1000)));
     for (int i = 0; i < k; i++) { /* of x and what its rounding leaves */
         lanes x = d[i] + g->shift, y = x - g->shift, left = (g->shift - (x - y)) + (d[i] - y);
         if (r->function == LOG || r->function == POWER) {

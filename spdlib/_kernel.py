@@ -152,7 +152,7 @@ def _by_numpy(X, function, p, form, least, A, B, F, ends, status):
         ends[:, 0], ends[:, 1] = eigenvalues.min(axis=1), eigenvalues.max(axis=1)
         fine &= np.isfinite(ends).all(axis=1)
         if function in ("log", "power"):
-            fine &= (ends[:, 0] > 0) & (ends[:, 0] > least * ends[:, 1])
+            fine &= (ends[:, 0] > 0) & (ends[:, 0] > max(least, 2.0**-1000) * ends[:, 1])
         values = IN_NUMPY[function](eigenvalues, p)
         if function in ("exp", "power"):
             low, high = values.min(axis=1), values.max(axis=1)
