@@ -128,7 +128,7 @@ def spectral(X, function, p=1.0, *, form="matrices", least=0.0, before=None, aft
         compute(X[block], function, float(p), form, float(least), A, B, *results)
 
     with one_blas_thread() if compute is _by_numpy and k >= DIVIDES else contextlib.nullcontext():
-        blockwise(work, n, 16 * (2**16 // k**3 + 1), threads)  # 0.2 to 1 ms each, in whole groups
+        blockwise(work, n, 16 * int(1e4 / k**2.5 + 1), threads)  # whole groups, 0.4 ms of work
     return F, status, ends[:, 0], ends[:, 1]
 
 
