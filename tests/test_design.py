@@ -18,6 +18,7 @@ from spdlib.spaces import Curved, Flat, Space
 ROOMS = {
     "_checks": [],
     "_parallel": [],
+    "_kernel": [],
     "spd": [],
     "calibration": [],
     "spaces": ["components", "functions", "means", "base", "matrices", "flat", "round", "ball"],
