@@ -43,12 +43,16 @@ bench: $(READY)  ## speed beside that of peers, as ratios
 	.venv/peers/bin/python benchmarks/run.py
 
 clean:  ## remove what was built and the environment
-	rm -rf _build .venv .hypothesis spdlib.egg-info
+	rm -rf _build build .venv .hypothesis spdlib.egg-info spdlib/*.so
 
-$(READY): requirements.txt pyproject.toml
+.venv/installed: requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name it with make PYTHON=...")'
 	$(PYTHON) -m venv .venv
 	$(RUN) -m pip install -q -r requirements.txt
+	touch .venv/installed
+
+# installs both packages and builds the kernel, where there is a compiler
+$(READY): .venv/installed setup.py spdlib/_fast.c
 	$(RUN) -m pip install -q --no-deps --no-build-isolation -e .
 	touch $(READY)
 

@@ -27,7 +27,7 @@ IN_NUMPY = {
 FORMS = {"matrices": 0, "coordinates": 1, "values": 2}
 LEVELS = ("baseline", "avx2", "avx512")
 LARGEST_K = 64  # beyond it LAPACK is as fast
-DIVIDES = 26  # the size from which LAPACK uses threads of BLAS
+THREADED_FROM = 26  # the size from which LAPACK uses threads of BLAS
 FINE, INPUT, HARD = 0, 1, 2  # a record's status
 SOURCE = pathlib.Path(__file__).with_name("_fast.c")
 BUILD = "`python setup.py build_ext --inplace` builds it"
@@ -127,7 +127,8 @@ def spectral(X, function, p=1.0, *, form="matrices", least=0.0, before=None, aft
         results = F[block], ends[block], status[block]
         compute(X[block], function, float(p), form, float(least), A, B, *results)
 
-    with one_blas_thread() if compute is _by_numpy and k >= DIVIDES else contextlib.nullcontext():
+    with one_blas_thread(
+    ) if compute is _by_numpy and k >= THREADED_FROM else contextlib.nullcontext():
         blockwise(work, n, 16 * int(1e4 / k**2.5 + 1), threads)  # whole groups, 0.4 ms of work
     return F, status, ends[:, 0], ends[:, 1]
 
