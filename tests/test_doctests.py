@@ -10,7 +10,8 @@ from conftest import mostly_slow
 import spdlib
 
 MODULES = sorted(module.name.removeprefix("spdlib.")
-                 for module in pkgutil.walk_packages(spdlib.__path__, "spdlib."))
+                 for module in pkgutil.walk_packages(spdlib.__path__, "spdlib.")
+                 if module.name != "spdlib._fast")  # the kernel is no module of Python's
 SLOW = {"planning", "estimators.regression"}
 
 
