@@ -4,6 +4,7 @@
 """
 
 import ast
+import contextlib
 import datetime
 import dis
 import inspect
@@ -17,7 +18,6 @@ import sys
 import tempfile
 import timeit
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.metadata import version
 
@@ -44,6 +44,7 @@ from pyriemann.geometry.mean import mean_riemann  # noqa: E402
 from pyriemann.geometry.mean import mean_logeuclid as peer_mean  # noqa: E402
 from pyriemann.geometry.tangentspace import exp_map_riemann, log_map_riemann  # noqa: E402
 
+from spdlib import kernel_path  # noqa: E402
 from spdlib.descriptors import covariance_descriptors  # noqa: E402
 from spdlib.estimators import PrivateGeodesicRegression  # noqa: E402
 from spdlib.mechanisms import CURVES, KNormGradient, RiemannianLaplace  # noqa: E402
@@ -55,7 +56,9 @@ from spdlib.spd import invvecd, mean_logeuclid, random_spd  # noqa: E402
 
 PAGE = ROOT / "book" / "speed.md"
 MARKERS = "<!-- begin: written by make bench -->", "<!-- end: written by make bench -->"
-SIZES = [(500, 30), (20_000, 11), (20_000, 9), (50_000, 3), (100_000, 2)]
+SIZES = [(100_000, 2), (50_000, 3), *((20_000, k) for k in range(4, 12)),
+         *((5000, k) for k in range(12, 17)), (2000, 22), (500, 30), (2000, 30), (200, 64)]
+OPERATIONS = 9  # of floats that a logarithm takes, times k³: 4/3 + 4/3 + about 5 in QL, and 1
 RUNS, CALLS = 5, 20
 K, BURN_IN, TIMED = 30, 50_000, 200
 SETS, RECORDS, TOLERANCE = 1000, 50, 1e-9
@@ -80,25 +83,42 @@ def run_by_run(*functions):
                       for function in functions] for _ in range(RUNS)]).T
 
 
-def split_eigh(X):
-    """numpy's batched `eigh` on equal parts of the batch, one a core."""
-    with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as threads:
-        return list(threads.map(np.linalg.eigh, np.array_split(X, os.cpu_count())))
+@contextlib.contextmanager
+def one_core():
+    """Context in which this thread, and those that it starts, have one core."""
+    all_cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(all_cores)})
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        os.sched_setaffinity(0, all_cores)
+
+
+def rate_of_products():
+    """Floating-point operations a second of BLAS on one core, multiplying matrices."""
+    A = np.random.default_rng(0).standard_normal((1024, 1024))
+    return 2 * len(A) ** 3 / min(timeit.repeat(lambda: A @ A, number=1, repeat=10))
 
 
 def means():
-    """Rows of the table of means."""
+    """Rows of the table of means: medians of spdlib's time, and the peer's over it, run by run."""
+    with one_core():
+        rate = rate_of_products()
     for n, k in SIZES:
         X = random_spd(n, k, 1.0, rng=0)
         ours, peer = mean_logeuclid(X), peer_mean(X)
         difference = np.linalg.norm(ours - peer) / np.linalg.norm(peer)
         assert difference < 1e-13, f"the means of {n} matrices of size {k} differ by {difference}"
-        jobs = (partial(function, X) for function in (mean_logeuclid, peer_mean, split_eigh))
-        times = run_by_run(*jobs) / n * 1e6
-        middle = np.median(times, axis=1)
-        ratios = ", ".join(f"{ratio:.2f}" for ratio in times[1] / times[0])
-        yield (f"{n:,}", k, *(f"{t:.2f}" for t in middle), f"**{ratios}**",
-               f"{middle[0] / middle[2]:.2f}")
+        jobs = [partial(function, X) for function in (mean_logeuclid, peer_mean)]
+        with one_core():
+            alone = run_by_run(*jobs) / n
+        times = run_by_run(*jobs) / n
+        ratios = (", ".join(f"{ratio:.1f}" for ratio in each[1] / each[0])
+                  for each in (alone, times))
+        share = OPERATIONS * k**3 / np.median(alone[0]) / rate
+        yield (f"{n:,}", k, *(f"{np.median(each[0]) * 1e6:.3g}" for each in (alone, times)),
+               *(f"**{ratio}**" for ratio in ratios), f"{share:.0%}")
 
 
 def plain_descriptor(image):
@@ -543,14 +563,16 @@ def machine():
                          for name in ("NumPy", "SciPy", "pyRiemann", "geomstats"))
     processor = found[1] if found else platform.machine()
     return (f"Measured on {datetime.date.today():%d %B %Y}: {processor}, {os.cpu_count()} cores, "
-            f"{memory:.0f} GiB; Python {platform.python_version()}, {packages}.")
+            f"{memory:.0f} GiB; Python {platform.python_version()}, {packages}; spdlib's kernel: "
+            f"{kernel_path()}.")
 
 
 def main():
     parts = [machine(),
              table("Log-Euclidean mean, µs a matrix",
-                   ["n", "k", "spdlib", "pyRiemann", "`eigh`, split",
-                    f"pyRiemann / spdlib, in each of {RUNS} runs", "spdlib / `eigh`, split"],
+                   ["n", "k", "spdlib, one core", "all cores",
+                    f"pyRiemann / spdlib, one core, in each of {RUNS} runs", "all cores",
+                    "of the rate of products"],
                    means()),
              table("Covariance descriptors, images a second",
                    ["images", "spdlib", "SciPy, one by one", "spdlib / SciPy",

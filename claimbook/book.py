@@ -43,10 +43,26 @@ class Book:
         return self.folder / "net.json"
 
     @functools.cached_property
+    def settings(self) -> dict:
+        """The table [book] of claims.toml."""
+        text = (self.folder / "claims.toml").read_text(encoding="utf-8")
+        return tomllib.loads(text).get("book", {})
+
+    @property
     def package(self) -> str:
         """Name of the package under test; empty where the book names none."""
-        text = (self.folder / "claims.toml").read_text(encoding="utf-8")
-        return tomllib.loads(text).get("book", {}).get("package", "")
+        return self.settings.get("package", "")
+
+    @property
+    def compiled(self) -> dict[str, str]:
+        """What [book.compiled] says of compiled code in the package; empty where there is none.
+
+        `source`, a file in the package's folder, and `built`, a pattern for what is made of it
+        there; `script`, a file in the root whose `build_ext --inplace` makes it; `switch`, a
+        variable of the environment that chooses a path, and "0" the one in Python; `module` and
+        `door`, the function through which it is called.
+        """
+        return self.settings.get("compiled", {})
 
     def chapters(self, wanted=()) -> list[pathlib.Path]:
         """Paths of the chapters, all of them or those whose number or stem is wanted."""

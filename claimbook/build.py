@@ -32,7 +32,8 @@ def key(book: Book, chapter) -> str:
     """Digest of all that a chapter's outputs depend on.
 
     These are the chapter, the modules in the book's root that it imports, the engine's and those
-    under test among them, the plot style, the interpreter and the installed versions. An import
+    under test among them, compiled code of the package under test and which path is chosen there,
+    the plot style, the interpreter and the installed versions. An import
     runs the packages above a module, so their own texts count; what these import counts for
     chapters that take names from them. A chapter that reads the ledger depends on claims.toml and
     on every chapter.
@@ -41,6 +42,9 @@ def key(book: Book, chapter) -> str:
     reached |= {package for module in reached for package in sources.above(module)}
     files = [sources.path_of(book.root, module) for module in sorted(reached)]
     files = [chapter, book.folder / "matplotlibrc", *filter(None, files)]
+    if book.compiled and book.package in reached:
+        folder = sources.path_of(book.root, book.package).parent
+        files += [folder / book.compiled["source"], *sorted(folder.glob(book.compiled["built"]))]
     if reads_the_ledger(code(chapter)):
         files += [book.folder / "claims.toml", *book.chapters()]
     return digest(book, filter(pathlib.Path.exists, files))
@@ -55,7 +59,7 @@ def reads_the_ledger(source) -> bool:
 def digest(book, files) -> str:
     """Digest of files, with their paths, of the interpreter and of the installed versions."""
     versions = sorted(f"{d.name}=={d.version}" for d in importlib.metadata.distributions())
-    parts = [sys.version, *versions]
+    parts = [sys.version, *versions, os.environ.get(book.compiled.get("switch", ""), "")]
     for path in files:
         content = hashlib.sha256(path.read_bytes()).hexdigest()
         parts.append(f"{within(book, path)} {content}")

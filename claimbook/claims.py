@@ -143,7 +143,7 @@ class claim:
                 survives = True
             else:
                 survives = False if error >= SEPARATION else None
-            how = "equal to rounding error" if survives else f"relative error {error:.1g}"
+            how = "equal to rounding error" if survives else f"relative error {_rounded(error):.1g}"
             results[name] = survives, how
         summary = _count(numbers.size, "number", "numbers") + small
         self._settle("exact", summary, unnoticed, results)
@@ -171,7 +171,7 @@ class claim:
             F = cdf(x)
             _no_nan(self.id, name, F)
             ratio = max((steps[1:] - F).max(), (F - steps[:-1]).max()) / band
-            results[name] = bool(ratio <= 1), f"{ratio:.2g} times the band"
+            results[name] = bool(ratio <= 1), f"{_rounded(ratio):.2g} times the band"
         unnoticed = f"a distribution function off by less than {_resolved(n):g}"
         summary = f"{n} draws, DKW band at level {ALPHA:g}"
         self._settle("monte-carlo", summary, unnoticed, results)
@@ -224,7 +224,7 @@ class claim:
                 survives = True
             else:
                 survives = False if ratio >= 1 + SEPARATION else None
-            results[name] = survives, f"reached {ratio:.3g} times it"
+            results[name] = survives, f"reached {_rounded(ratio):.3g} times it"
         unnoticed = "a value that was not tried"
         if np.size(reached) == 1:
             self._settle("exact", "one value, a witness", unnoticed, results)
@@ -366,6 +366,11 @@ class claim:
                 f"{self.id}: the sample's shape is {draws.shape}; accepted is ({size},)")
         _no_nan(self.id, "sample", draws)
         return draws
+
+
+def _rounded(x):
+    """`x` to ten digits, so that no rounding decides whether 0.95 is shown as 0.9 or as 1."""
+    return float(f"{x:.10g}")
 
 
 def require(**parameters: tuple) -> None:

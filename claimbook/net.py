@@ -8,6 +8,9 @@ what these name of all that stands outside of functions in the modules that it i
 and comments do not count, and of this engine only its version. Modules go by their dotted names
 below the package. What is on record under its present key does not run again, so a call that was
 killed is taken up where it ended. Nothing in the file depends on the time or the machine.
+
+Where a part of the package is compiled, faults in Python run without it, as footprints are taken,
+and faults in its source run with a build of their own; they reach the chapters that call its door.
 """
 
 import ast
@@ -21,6 +24,7 @@ import pathlib
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -50,6 +54,16 @@ def read_breaks(book: Book) -> dict[str, dict]:
     return tomllib.loads(book.breaks.read_text(encoding="utf-8"))
 
 
+def in_compiled(book, fault) -> bool:
+    """Whether a fault stands in the source of what is compiled."""
+    return fault["module"] == book.compiled.get("source")
+
+
+def in_python(book) -> dict[str, str]:
+    """The environment in which nothing of the package that is compiled runs."""
+    return {book.compiled["switch"]: "0"} if book.compiled else {}
+
+
 def short(book, module) -> str:
     """Name of a module below the package under test; the package's own is the package's."""
     return module.removeprefix(f"{book.package}.")
@@ -62,6 +76,8 @@ def dotted(book, module) -> str:
 
 def path_of(book, module) -> pathlib.Path:
     """The file of a module that goes by its short name."""
+    if module == book.compiled.get("source"):
+        return path_of(book, book.package).parent / module
     path = sources.path_of(book.root, dotted(book, module))
     if path is None:
         raise ValueError(f"module is {module!r}; accepted are the modules of {book.package}")
@@ -84,11 +100,17 @@ def broken_copy(book: Book, name: str, fault: dict, folder: pathlib.Path) -> dic
     source, package = broken_source(book, name, fault), path_of(book, book.package)
     if package.name == "__init__.py":
         package = package.parent
-        shutil.copytree(package, folder / package.relative_to(book.root),
-                        ignore=shutil.ignore_patterns("__pycache__"))
+        ignored = shutil.ignore_patterns("__pycache__", book.compiled.get("built", ""))
+        shutil.copytree(package, folder / package.relative_to(book.root), ignore=ignored)
     broken = folder / path_of(book, fault["module"]).relative_to(book.root)
     broken.write_text(source, encoding="utf-8")
-    return {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    if not in_compiled(book, fault):
+        return env | in_python(book)
+    script = shutil.copy(book.root / book.compiled["script"], folder)
+    subprocess.run([sys.executable, script, "-q", "build_ext", "--inplace"], cwd=folder, check=True,
+                   capture_output=True)
+    return env
 
 
 @functools.cache
@@ -183,7 +205,12 @@ def needed(statement, names):
 
 
 def stands_in(book: Book, fault: dict) -> set[str | None]:
-    """The functions of the broken module in which the fault stands; None for outside of them."""
+    """The functions of the broken module in which the fault stands; None for outside of them.
+
+    Of what is compiled, the door.
+    """
+    if in_compiled(book, fault):
+        return {book.compiled["door"]}
     text = path_of(book, fault["module"]).read_text(encoding="utf-8")
     start = text.index(fault["old"])
     lead = len(fault["old"]) - len(fault["old"].lstrip())
@@ -253,7 +280,8 @@ def named_outside(root, cells, texts):
 def key(book: Book, fault: dict, chapter) -> str:
     """Digest of what a run depends on: the fault, and what the chapter calls."""
     footprint = read_record(book, "footprints").get(topic(chapter), {}).get("functions", {})
-    return digest(fault["module"], fault["old"], fault["new"],
+    source = broken_source(book, "", fault) if in_compiled(book, fault) else ""
+    return digest(fault["module"], fault["old"], fault["new"], source,
                   *called(book, chapter, footprint) or ())
 
 
@@ -268,7 +296,7 @@ def trace(book: Book, chapter) -> dict[str, list[str]]:
             "PYTHONDONTWRITEBYTECODE": "1",
             "CLAIMBOOK_FOOTPRINT": str(notes),
             "CLAIMBOOK_PACKAGE": str(home)
-        }
+        } | in_python(book)
         executed = execute(chapter, book=book.folder, env=env)
         if errors := outcome(executed):
             raise ClaimError(f"{chapter.stem} does not run without a fault: {errors}")
@@ -347,6 +375,7 @@ def claiming(book: Book) -> list[pathlib.Path]:
 def reached(book: Book, fault: dict) -> list[pathlib.Path]:
     """The chapters that test a claim and execute the fault, by their footprints: their paths."""
     module, places = fault["module"], stands_in(book, fault)
+    module = book.compiled["module"] if in_compiled(book, fault) else module
     footprints = read_record(book, "footprints")
 
     def executes(chapter):

@@ -2,6 +2,7 @@
 other spaces.
 """
 
+from ._kernel import kernel_path
 from .accounting import BudgetAccountant, Release
 from .estimators import (PrivateClassMeans, PrivateFrechetMean, PrivateGeodesicRegression,
                          expected_curve_error, private_clipped_count)
@@ -22,7 +23,7 @@ __all__ = [
     "PrivateFrechetMean", "PrivateGeodesicRegression", "Release", "RiemannianLaplace", "Sphere",
     "TangentGaussian", "TangentSpace", "TruncatedCurveLoss", "TruncatedLoss", "distance_logeuclid",
     "expected_curve_error", "expected_error", "expm", "frechet_mean", "frechet_sensitivity",
-    "invvecd", "logm", "mean_logeuclid", "plan", "powm", "private_clipped_count", "random_spd",
-    "records_needed", "vecd"
+    "invvecd", "kernel_path", "logm", "mean_logeuclid", "plan", "powm", "private_clipped_count",
+    "random_spd", "records_needed", "vecd"
 ]
 __version__ = "0.8.0"

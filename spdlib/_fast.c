@@ -1,11 +1,11 @@
 /* Functions of small symmetric matrices, many side by side.
 
-   F = B f(A X Aᵀ) Bᵀ for each X of a batch, with A and B shared, or absent. Matrices lie in the
-   lanes of vectors: entry (i, j) of WIDTH of them is one vector. Householder's reflections make
-   them tridiagonal, and implicit QL with Wilkinson's shift makes them diagonal (EISPACK's tred2 and
-   imtql2; Martin, Reinsch and Wilkinson 1968, Dubrulle, Martin and Wilkinson 1968). Both are
-   backward stable: what comes out belongs to a matrix within a small multiple of k u ‖X‖ of X,
-   u = 2⁻⁵³. Side by side, this is faster than Jacobi's method from k = 2 on.
+   F = B f(A X Aᵀ) Bᵀ for each X of a batch, with A and B lower triangular, or absent. Matrices lie
+   in the lanes of vectors: entry (i, j) of WIDTH of them is one vector. Householder's reflections make them tridiagonal, and implicit QL with Wilkinson's
+   shift makes them diagonal (EISPACK's tred2 and imtql2; Martin, Reinsch and Wilkinson 1968,
+   Dubrulle, Martin and Wilkinson 1968). Both are backward stable: what comes out belongs to a matrix
+   within a small multiple of k u ‖X‖ of X, u = 2⁻⁵³. Side by side, this is faster than Jacobi's
+   method from k = 2 on.
 
    The same bits everywhere. Lanes never meet: what happens in one depends on its own matrix alone,
    and one that is ready is left alone by a selection of bits, not by a rotation by 0, which would
@@ -32,10 +32,10 @@ enum { MATRICES, COORDINATES, VALUES }; /* F, vecd F, or f(λ) in any order */
 enum { FINE, INPUT, HARD };             /* the status of a record */
 
 typedef struct {
-    int64_t n, k, function, form;
+    int64_t n, k, function, form, before_step, after_step;
     double p, least;              /* SPD matrices with λ_min ≤ least λ_max are hard */
     const char *X;                /* n × k × k doubles, which need not be aligned */
-    const double *before, *after; /* A and B, k × k, or NULL */
+    const char *before, *after;   /* A and B, k × k, or NULL; from one record's to the next */
     double *F, *ends;             /* results; n × 2, the smallest and the largest eigenvalue */
     unsigned char *status;        /* n of them; F means something where it is FINE */
     char *work;                   /* fast_workspace(k) bytes */
@@ -416,16 +416,17 @@ INLINE void LEVEL(sort)(const request *r, const int k, group *g, masks *diagonal
     }
 }
 
-/* C B for a shared matrix C; `row` is from one row of B to the next, `column` likewise. */
-INLINE void LEVEL(multiply)(const int k, const double *C, const lanes *B, const int row,
-                            const int column, lanes *product)
+/* C B, or its lower triangle, for lower triangular C; `row` is from one row of B to the next. */
+INLINE void LEVEL(multiply)(const int k, const group *g, const char *C, int64_t step, int triangle,
+                            const lanes *B, const int row, const int column, lanes *product)
 {
-    for (int i = 0; i < k; i++)
-        for (int j = 0; j < k; j++) {
-            lanes sum = C[i * k] * B[j * column];
-            for (int m = 1; m < k; m++)
-                sum += C[i * k + m] * B[m * row + j * column];
-            product[i * stride + j] = sum;
+    for (int i = 0; i < k; i++, product += stride)
+        for (int m = 0; m <= i; m++) {
+            lanes c = LEVEL(load)(C, step * g->record + i * k + m);
+            for (int j = 0; j < (triangle ? i + 1 : k); j++) {
+                lanes term = c * B[m * row + j * column];
+                product[j] = m ? product[j] + term : term;
+            }
         }
 }
 
@@ -442,11 +443,11 @@ INLINE void LEVEL(reduce)(const request *r, const int k, group *g, lanes *X, lan
             X[i * stride + j] = LEVEL(load)(r->X, row + g->order[j]);
     }
     for (int i = 0; i < k; i++)
-        for (int j = 0; j <= i; j++) /* ∞ − ∞ and NaN are not 0, either */
+        for (int j = 0; j <= i; j++) /* nor are ∞ − ∞ and NaN */
             g->input |= ~where(X[i * stride + j] - X[j * stride + i] == 0);
     if (r->before) { /* A (A X)ᵀ */
-        LEVEL(multiply)(k, r->before, X, stride, 1, Z);
-        LEVEL(multiply)(k, r->before, Z, 1, stride, X);
+        LEVEL(multiply)(k, g, r->before, r->before_step, 0, X, stride, 1, Z);
+        LEVEL(multiply)(k, g, r->before, r->before_step, 1, Z, 1, stride, X);
     }
     for (int i = 0; i < k; i++)
         for (int j = 0; j <= i; j++) {
@@ -538,21 +539,22 @@ INLINE void LEVEL(compose)(const request *r, const int k, group *g, lanes *other
             for (int w = 0; w < WIDTH; w++)
                 other[g->order[i][w] * stride + m][w] = g->Z[i * stride + m][w];
     if (r->after)
-        LEVEL(multiply)(k, r->after, other, stride, 1, g->Z);
+        LEVEL(multiply)(k, g, r->after, r->after_step, 0, other, stride, 1, g->Z);
     const lanes *Z = r->after ? g->Z : other;
     for (int i = 0; i < k; i++) {
         for (int m = 0; m < k; m++)
             q[m] = Z[i * stride + m] * g->d[m];
         for (int j = 0; j <= i; j++) {
             lanes entry = dot(k, q, 1, Z + j * stride, 1);
-            g->hard |= ~where(absolute(entry) <= HUGEST);
             if (r->form == MATRICES) {
                 store(g, entry, r->F + i * k + j, k * k);
                 store(g, entry, r->F + j * k + i, k * k);
             } else {
                 int place = i == j ? i : k + j * (2 * k - j - 3) / 2 + i - 1;
-                store(g, i == j ? entry : entry * ROOT_2, r->F + place, k * (k + 1) / 2);
+                entry = i == j ? entry : entry * ROOT_2;
+                store(g, entry, r->F + place, k * (k + 1) / 2);
             }
+            g->hard |= ~where(absolute(entry) <= HUGEST);
         }
     }
 }

@@ -15,7 +15,8 @@ from importlib.machinery import EXTENSION_SUFFIXES
 
 import numpy as np
 
-from ._parallel import blockwise, one_blas_thread
+from ._checks import EPS
+from ._parallel import CORES, blockwise, one_blas_thread
 
 FUNCTIONS = {"log": 0, "exp": 1, "power": 2, "identity": 3}
 IN_NUMPY = {
@@ -27,7 +28,7 @@ IN_NUMPY = {
 FORMS = {"matrices": 0, "coordinates": 1, "values": 2}
 LEVELS = ("baseline", "avx2", "avx512")
 LARGEST_K = 64  # beyond it LAPACK is as fast
-THREADED_FROM = 26  # the size from which LAPACK uses threads of BLAS
+DIVIDES = 26  # the size from which LAPACK divides and conquers, on threads of BLAS
 FINE, INPUT, HARD = 0, 1, 2  # a record's status
 SOURCE = pathlib.Path(__file__).with_name("_fast.c")
 BUILD = "`python setup.py build_ext --inplace` builds it"
@@ -37,7 +38,7 @@ class Request(ctypes.Structure):
     """`request` of `_fast.c`."""
 
     _fields_ = [(name, kind) for names, kind in (
-        ("n k function form", ctypes.c_int64),
+        ("n k function form before_step after_step", ctypes.c_int64),
         ("p least", ctypes.c_double),
         ("X before after F ends status work", ctypes.c_void_p),
     ) for name in names.split()]
@@ -79,105 +80,134 @@ def _chosen():
 _LIBRARY, _LEVEL = _chosen()
 
 
-def path():
-    """What runs here: `compiled (avx2)`, or another of the levels, or `numpy`."""
+def kernel_path() -> str:
+    """What computes functions of matrices here: "compiled (avx2)", or another level, or "numpy".
+
+    Levels are those of the processor, and change no bit; "baseline" is what all of its kind have.
+    "numpy" runs where there was no compiler, or the environment's `SPDLIB_KERNEL` is 0.
+    """
     return f"compiled ({LEVELS[_LEVEL]})" if _LIBRARY else "numpy"
 
 
-def spectral(X, function, p=1.0, *, form="matrices", least=0.0, before=None, after=None, threads=1):
-    """B f(A X Aᵀ) Bᵀ for symmetric matrices: f(λ) is log λ, exp(p λ), λ^p or λ.
+def spectral(X, function, p=1.0, *, form="matrices", before=None, after=None, least=None,
+             threads=None):
+    """B f(A X Aᵀ) Bᵀ for symmetric matrices, whose eigenvalues λ become f(λ).
 
     Parameters
     ----------
-    X : array of shape (n, k, k)
+    X : array of shape (..., k, k)
         Read as float64 in C order.
     function : {"log", "exp", "power", "identity"}
+        f(λ) is log λ, exp(p λ), λ^p or λ.
     p : float
     form : {"matrices", "coordinates", "values"}
         What is made: matrices, their `vecd`, or f(λ) alone, in any order and without B.
-    least : float
+    before, after : arrays of shape (..., k, k), optional
+        A and B, lower triangular, one for all or one for each.
+    least : float, optional
         Where SPD matrices, the arguments of `log` and `power` and the results of `exp` and `power`,
-        have a smallest eigenvalue of at most `least` times the largest, they are hard.
-    before, after : arrays of shape (k, k), optional
-        A and B, the same for all.
-    threads : int
+        have a smallest eigenvalue of at most `least` times the largest, they are hard: they border
+        on what is none. Without it 8 k units of rounding.
+    threads : int, optional
+        One a core without it.
 
     Returns
     -------
-    F : array of shape (n, k, k), (n, k(k+1)/2) or (n, k)
-        Finite where the record is fine.
-    status : array of shape (n,)
-        FINE; INPUT, where X is not finite or not symmetric to the last bit; else HARD, where the
-        verdict, or the result, is for LAPACK: eigenvalues beyond `least`, or close to what float64
-        does not hold, or not found.
-    low, high : arrays of shape (n,)
-        The smallest and the largest eigenvalue of A X Aᵀ; they mean nothing where X is INPUT.
+    F : array of shape (..., k, k), (..., k(k+1)/2) or (..., k)
+        NaN where X is INPUT; what has no function value is NaN or infinite, in silence.
+    status : array of shape (...)
+        INPUT where X is not finite or not symmetric to the last bit; FINE; or HARD, which LAPACK
+        computed: eigenvalues beyond `least`, or close to what float64 does not hold, or not found,
+        and on the twin all.
+    low, high : arrays of shape (...)
+        The smallest and the largest eigenvalue of A X Aᵀ; NaN where X is INPUT.
     """
-    X = np.ascontiguousarray(X, float)
-    n, k = X.shape[0], X.shape[-1]
-    A, B = (None if C is None else np.require(C, float, "CA") for C in (before, after))
-    if X.shape != (n, k, k) or k == 0 or any(C is not None and C.shape != (k, k) for C in (A, B)):
-        shapes = [C.shape for C in (X, A, B) if C is not None]
-        raise ValueError(f"shapes are {shapes}; accepted are (n, k, k) and (k, k) with k ≥ 1")
+    shapes = [np.shape(C) for C in (X, before, after) if C is not None]
+    batch, k = np.broadcast_shapes(*(shape[:-2] for shape in shapes)), (0, *shapes[0])[-1]
+    if k == 0 or any(shape[-2:] != (k, k) for shape in shapes):
+        raise ValueError(f"shapes are {shapes}; accepted are (..., k, k) with k ≥ 1")
+
+    def each(C):
+        return np.ascontiguousarray(np.broadcast_to(C, (*batch, k, k)), float).reshape(-1, k, k)
+
+    X = each(X)
+    A, B = (C if C is None else each(C) if np.ndim(C) > 2 else np.ascontiguousarray(C, float)
+            for C in (before, after))
+    n, least = len(X), 8 * k * EPS if least is None else least
     tail = {"matrices": (k, k), "coordinates": (k * (k + 1) // 2,), "values": (k,)}[form]
     F, ends, status = np.empty((n, *tail)), np.empty((n, 2)), np.empty(n, np.uint8)
-    compute = _compiled if _LIBRARY and k <= LARGEST_K else _by_numpy
+    size, threads = block_size(k), threads or CORES
 
-    def work(block):
-        results = F[block], ends[block], status[block]
-        compute(X[block], function, float(p), form, float(least), A, B, *results)
+    def own(C, these):
+        return C if C is None or C.ndim == 2 else C[these]
 
-    with one_blas_thread(
-    ) if compute is _by_numpy and k >= THREADED_FROM else contextlib.nullcontext():
-        blockwise(work, n, 16 * int(1e4 / k**2.5 + 1), threads)  # whole groups, 0.4 ms of work
-    return F, status, ends[:, 0], ends[:, 1]
+    def compiled(block):
+        part, work = X[block], np.empty(_LIBRARY.fast_workspace(k), np.uint8)
+        steps = (k * k * (C is not None and C.ndim > 2) for C in (A, B))
+        arrays = part, own(A, block), own(B, block), F[block], ends[block], status[block], work
+        request = Request(len(part), k, FUNCTIONS[function], FORMS[form], *steps, p, least,
+                          *(None if C is None else C.ctypes.data for C in arrays))
+        if refused := _LIBRARY.fast_spectral(request, _LEVEL):
+            raise AssertionError(f"the kernel refuses a request ({refused})")
+
+    def by_lapack(block):
+        these = hard[block]
+        F[these], ends[these] = _by_lapack(X[these], function, p, form, own(A, these),
+                                           own(B, these))
+
+    if _LIBRARY and k <= LARGEST_K:
+        blockwise(compiled, n, size, threads)
+    else:
+        sound = (X == X.swapaxes(1, 2)) & np.isfinite(X)
+        status[:] = np.where(sound.all(axis=(1, 2)), HARD, INPUT)
+    if len(hard := np.flatnonzero(status == HARD)):
+        with calm_blas(k):
+            blockwise(by_lapack, len(hard), size, threads)
+    F[status == INPUT], ends[status == INPUT] = np.nan, np.nan
+    low, high = ends.T
+    return F.reshape(batch + tail), *(part.reshape(batch) for part in (status, low, high))
 
 
-def _compiled(X, function, p, form, least, A, B, F, ends, status):
-    n, k = X.shape[:2]
-    work = np.empty(_LIBRARY.fast_workspace(k), np.uint8)
-    places = (None if C is None else C.ctypes.data for C in (X, A, B, F, ends, status, work))
-    request = Request(n, k, FUNCTIONS[function], FORMS[form], p, least, *places)
-    if refused := _LIBRARY.fast_spectral(request, _LEVEL):
-        raise AssertionError(f"the kernel refuses a request ({refused})")
+def block_size(k):
+    """Number of matrices that a thread takes at once: whole groups of lanes, a fraction of a ms."""
+    return 16 * int(2500 / k**2.5 + 1)
 
 
-def _by_numpy(X, function, p, form, least, A, B, F, ends, status):
-    """The twin: the same with LAPACK's decomposition."""
-    k = X.shape[-1]
-    with np.errstate(all="ignore"):
-        sound = ((X == X.swapaxes(1, 2)) & np.isfinite(X)).all(axis=(1, 2))
-        W = X if A is None else A @ X @ A.T
-        fine = sound & np.isfinite(W).all(axis=(1, 2))
-        eigenvalues, V = _decomposed(np.where(fine[:, None, None], W, 0))
-        ends[:, 0], ends[:, 1] = eigenvalues.min(axis=1), eigenvalues.max(axis=1)
-        fine &= np.isfinite(ends).all(axis=1)
-        if function in ("log", "power"):
-            fine &= (ends[:, 0] > 0) & (ends[:, 0] > max(least, 2.0**-1000) * ends[:, 1])
-        values = IN_NUMPY[function](eigenvalues, p)
-        if function in ("exp", "power"):
-            low, high = values.min(axis=1), values.max(axis=1)
-            fine &= (low > np.maximum(least * high, 2.0**-1020)) & (high < 2.0**1020)
-        if form == "values":
-            F[...] = values
-        else:
-            V = V if B is None else B @ V
-            half = (V * (values / 2)[:, None, :]) @ V.swapaxes(1, 2)
-            S = half + half.swapaxes(1, 2)
-            i, j = np.triu_indices(k, 1)
-            F[...] = S if form == "matrices" else np.concatenate(
-                [S[:, range(k), range(k)], S[:, i, j] * 2**0.5], axis=1)
-            fine &= np.isfinite(S).all(axis=(1, 2))
-    F[~fine] = np.nan
-    status[...] = np.where(sound, np.where(fine, FINE, HARD), INPUT)
+def calm_blas(k):
+    """Context in which BLAS starts no threads.
+
+    Once awake, even for one small matrix, they go on spinning and slow the call that comes next;
+    and of large matrices their number changes the last bits.
+    """
+    return one_blas_thread() if k >= DIVIDES else contextlib.nullcontext()
+
+
+def _by_lapack(X, function, p, form, A, B):
+    """The twin: the results and the ends of the spectra, by LAPACK."""
+    eigenvalues, V = _decomposed(X if A is None else A @ X @ A.swapaxes(-2, -1))
+    F = IN_NUMPY[function](eigenvalues, p)
+    if form != "values":
+        V = V if B is None else B @ V
+        if function == "exp":  # of halves, which float64 holds where the result is held
+            V = V * np.exp(p * eigenvalues / 2)[:, None, :]
+        product = (V if function == "exp" else V * F[:, None, :]) @ V.swapaxes(1, 2)
+        F = product / 2 + product.swapaxes(1, 2) / 2
+    if form == "coordinates":
+        i, j = np.triu_indices(X.shape[-1], 1)
+        F = np.concatenate([F.diagonal(axis1=1, axis2=2), F[:, i, j] * 2**0.5], axis=1)
+    return F, np.stack([eigenvalues.min(axis=1), eigenvalues.max(axis=1)], axis=1)
 
 
 def _decomposed(A):
-    """Eigenvalues and vectors; NaN for a matrix on which LAPACK gives up, and no other."""
+    """Eigenvalues and eigenvectors of a block; NaN for a matrix on which LAPACK gives up.
+
+    That happens once in thousands where entries lie hundreds of powers of ten apart. The others are
+    decomposed one by one then, to the same bits, so that no matrix decides over another.
+    """
     try:
         return np.linalg.eigh(A)
     except np.linalg.LinAlgError:
         if len(A) == 1:
             return np.full(A.shape[:-1], np.nan), np.full(A.shape, np.nan)
-        values, V = zip(*(_decomposed(one[None]) for one in A), strict=True)
-        return np.concatenate(values), np.concatenate(V)
+        eigenvalues, V = zip(*(_decomposed(one[None]) for one in A), strict=True)
+        return np.concatenate(eigenvalues), np.concatenate(V)

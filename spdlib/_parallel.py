@@ -16,8 +16,9 @@ _ALONE = threading.RLock()
 def blockwise(function, n, size, threads):
     """Call `function(block)` for the slices of this size that make up `range(n)`, on threads.
 
-    Their number leaves the blocks, and so all roundings, as they are. Each thread computes in a
-    floating-point error state of its own, whatever that of the caller is.
+    Their number leaves the blocks, and so all roundings, as they are; on one of them a call starts
+    no others. Each computes in a floating-point error state of its own, whatever that of the caller
+    is.
     """
 
     @np.errstate(all="ignore")
@@ -25,11 +26,11 @@ def blockwise(function, n, size, threads):
         function(slice(start, start + size))
 
     starts = range(0, n, size)
-    if n <= size or threads == 1:
+    if n <= size or threads == 1 or threading.current_thread().name.startswith(__name__):
         for start in starts:
             work(start)
         return
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(threads, __name__) as pool:
         list(pool.map(work, starts))  # so that their exceptions are raised here
 
 
@@ -104,6 +105,6 @@ def squares(v):
 
     A lone row of more than 8192 numbers NumPy adds up in another order than two of them.
     """
-    if v.size == v.shape[-1]:
+    if 0 < v.size == v.shape[-1]:
         return squares(np.stack([v, v]))[0]
     return np.einsum("...i,...i->...", v, v)

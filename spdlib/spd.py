@@ -9,7 +9,6 @@ largest: below that it is rounding, and its sign an accident. Equation numbers a
 Vepakomma and Miolane (2023).
 """
 
-import contextlib
 import functools
 import itertools
 import math
@@ -20,16 +19,15 @@ from scipy.linalg.lapack import dgejsv
 
 from ._checks import (EPS, HUGE, Seed, array, at, finite, first, generator, integer, number, real,
                       rounding)
-from ._parallel import CORES, blockwise, one_blas_thread, squares
+from ._kernel import INPUT, calm_blas, spectral
+from ._parallel import CORES, squares
 
 SYMMETRY = 1e-10
 LARGEST = HUGE / 4  # entry of matrices whose coordinates have differences in float64
 LOG_MAX = math.log(HUGE)
 LOG_MIN = math.log(np.finfo(float).tiny)
-FEW = 10  # so many small matrices are rotated faster in arrays than one by one, in Python's floats
 WIDE = 1e-6  # ratio of eigenvalues below which the smaller of them lose digits
 FAINT = 1e-100  # an eigenvalue whose square may underflow
-DIVIDES = 26  # the size from which LAPACK divides and conquers, on threads of BLAS
 
 
 def logm(X: ArrayLike) -> np.ndarray:
@@ -56,7 +54,7 @@ def logm(X: ArrayLike) -> np.ndarray:
     array([[0.5493, 0.5493],
            [0.5493, 0.5493]])
     """
-    return _logm(X, "X")
+    return log_of(X, "X")
 
 
 def expm(S: ArrayLike) -> np.ndarray:
@@ -80,7 +78,7 @@ def expm(S: ArrayLike) -> np.ndarray:
         leave the smallest exponential negative.
     """
     S, _ = _symmetric(S, "S", unit=1.0)
-    E, low, high = _spectral(np.exp, S)
+    E, _, low, high = spectral(S, "exp")
     _check_exponential(low, high, S.shape[-1], "S")
     return E
 
@@ -106,7 +104,7 @@ def powm(X: ArrayLike, a: float) -> np.ndarray:
         Where a matrix is not SPD, or its power is none that float64 can hold as one.
     """
     a = number(a, "a", -HUGE, HUGE, "finite numbers")
-    P, low, high = _of_spd(lambda eigenvalues: eigenvalues**a, X, "X")
+    P, low, high = _of_spd("power", X, "X", a)
     ends = np.sort([a * np.log(low), a * np.log(high)], axis=0)
     _check_exponential(*ends, P.shape[-1], "a Logm X")
     return P
@@ -197,33 +195,27 @@ def _entries(k):
     return rows, columns, np.where(rows == columns, 1, math.sqrt(2))
 
 
+def log_of(X, name, form="matrices"):
+    """`logm` of a caller's `name`, or `vecd` of it with the form "coordinates"."""
+    return _of_spd("log", X, name, form=form)[0]
+
+
+def where_log(X, form="matrices"):
+    """What `log_of` makes of those matrices of `X` that it takes for SPD, and which these are."""
+    F, low, _, sound, floor = _of_any("log", X, "X", form=form)
+    return F, sound & (low > floor)
+
+
 def where_spd(X):
-    """`X` as float64 SPD matrices, and which of them are such, shape `(...)`; no logarithm.
-
-    Each is asked by itself. A determinant that is large beside the trace tells at once; else a
-    matrix is decomposed, as for `logm`.
-    """
+    """`X` as float64 SPD matrices, and which of them are such, shape `(...)`; no logarithm."""
     A, sound, eps = where_symmetric(X)
-    k, sound = A.shape[-1], np.array(sound)
-    with np.errstate(over="ignore"):  # of an infinite one nothing is sure
-        trace = np.einsum("...ii->...", A)
-    sure = (_least_eigenvalue(A, trace) > max(1e-10, 4 * k * eps) * trace) & (trace > 0)
-    if (unsure := sound & ~sure).any():
-        _, low, high = _spectral(np.log, A[unsure])
-        sound[unsure] = low > _floor(high, k, eps)
-    return A, sound
-
-
-def where_logm(X):
-    """Logarithms of the matrices of `X` that `logm` takes for SPD, and which these are."""
-    A, sound, eps = where_symmetric(X)
-    logs, low, high = _spectral(np.log, A)
-    return logs, sound & (low > _floor(high, A.shape[-1], eps))
+    _, _, low, high = spectral(A, "log", form="values")  # so that it asks as `logm` does
+    return A, sound & (low > _floor(high, A.shape[-1], eps))
 
 
 def is_spd(X):
     """Which matrices `logm` takes for SPD, booleans of shape `(...)`."""
-    return where_logm(X)[1]
+    return where_spd(X)[1]
 
 
 def where_symmetric(A, name="X", unit=0.0):
@@ -231,44 +223,39 @@ def where_symmetric(A, name="X", unit=0.0):
 
     What is asymmetric is measured against the largest entry, or against `unit` where that is more.
     """
+    A, eps = _matrices(A, name)
+    with np.errstate(over="ignore", invalid="ignore"):  # a sum of huge ones may be infinite
+        if np.isfinite(A.sum()) and (A == A.swapaxes(-2, -1)).all():
+            return A, np.ones(A.shape[:-2], bool), eps
+    return *_evened(A, eps, unit), eps
+
+
+def _matrices(A, name):
+    """`A` as float64 matrices, and the unit of rounding of what they were."""
     A = array(A, name)
     eps, A = rounding(A), real(A, name)
     if A.ndim < 2 or A.shape[-1] != A.shape[-2] or A.shape[-1] == 0:
         raise ValueError(f"{name} has shape {A.shape}; accepted is (..., k, k) with k ≥ 1")
-    with np.errstate(over="ignore", invalid="ignore"):  # a sum of huge ones may be infinite
-        if np.isfinite(A.sum()) and (A == A.swapaxes(-2, -1)).all():
-            return A, np.ones(A.shape[:-2], bool), eps
+    return A, eps
+
+
+def _evened(A, eps, unit=0.0):
+    """Matrices made symmetric to the last bit, 0 where they are not sound, and which are."""
     bounded = np.isfinite(A).all(axis=(-2, -1), keepdims=True)
     A = np.where(bounded, A, 0)
     transpose = A.swapaxes(-2, -1)
     mean = np.where(A == transpose, A, A / 2 + transpose / 2)  # halves of equal ones can underflow
     asymmetry, most = _asymmetry(A, eps, unit)
     sound = bounded[..., 0, 0] & (asymmetry <= most)
-    return np.where(sound[..., None, None], mean, 0), sound, eps
+    return np.where(sound[..., None, None], mean, 0), sound
 
 
 def positive_definite(X, name):
     """`X` as float64 SPD matrices, for callers that need no logarithm; ValueError as of `logm`."""
     A, sound = where_spd(array(X, name))
     if not sound.all():
-        _logm(X, name)  # says what is wrong with the first
+        log_of(X, name)  # says what is wrong with the first
     return A
-
-
-def _least_eigenvalue(A, trace):
-    """A bound below the smallest eigenvalues of matrices that are positive definite, else ≤ 0.
-
-    The others are at most trace/(k - 1) in their geometric mean.
-    """
-    k = A.shape[-1]
-    with np.errstate(all="ignore"):  # NaN, which is no bound
-        if k == 2:
-            return A[..., 0, 0] * (A[..., 1, 1] / trace) - A[..., 0, 1] * (A[..., 0, 1] / trace)
-        try:
-            pivots = np.diagonal(np.linalg.cholesky(A), axis1=-2, axis2=-1)
-        except np.linalg.LinAlgError:
-            return 0 * trace
-        return pivots[..., 0]**2 * (pivots[..., 1:]**2 / (trace[..., None] / (k - 1))).prod(axis=-1)
 
 
 def cholesky(A):
@@ -283,26 +270,9 @@ def cholesky(A):
     except np.linalg.LinAlgError:  # of one that is almost singular: L Lᵀ = RᵀR, R from √A = QR
         if A.ndim > 2:  # no matrix decides over another
             return np.array([cholesky(B) for B in A.reshape(-1, *A.shape[-2:])]).reshape(A.shape)
-        L = np.linalg.qr(_spectral(lambda low: np.sqrt(np.maximum(low, 0)), A)[0])[1].T
+        eigenvalues, V = np.linalg.eigh(A)
+        L = np.linalg.qr(_compose(np.sqrt(np.maximum(eigenvalues, 0)), V))[1].T
         return L * np.where(np.diagonal(L) < 0, -1, 1)
-
-
-def function_of(function, A):
-    """`function` of symmetric matrices, their smallest and largest eigenvalues.
-
-    As the eigen kernel has it; that of 2 × 2 matrices is a multiple of the matrix and of I.
-    """
-    if A.shape[-1] != 2:
-        return _spectral(function, A)
-    with np.errstate(all="ignore"):  # what has no function value is the caller's to refuse
-        first, second, off = A[..., 0, 0] / 2, A[..., 1, 1] / 2, A[..., 0, 1]
-        mean, half = first + second, first - second
-        radius = np.sqrt(half * half + off * off)
-        low, high = mean - radius, mean + radius
-        below, above = function(low) / 2, function(high) / 2
-        slope = (above - below) / np.maximum(radius, FAINT)
-        mean, half, off = above + below, slope * half, slope * off
-        return _stored([[mean + half, off], [off, mean - half]]), low, high
 
 
 def congruent(A, X):
@@ -355,45 +325,29 @@ def inverse_triangular(L):
 
 
 def relative_log(M, X):
-    """Logarithms of L⁻¹X L⁻ᵀ with M = L Lᵀ, for SPD matrices as `positive_definite` has them."""
-    with _calm_blas(M.shape[-1]):
-        S, low, high = function_of(np.log, _seen_from(M, X))
-        beyond = ~(low > np.maximum(WIDE * high, FAINT))
-        if beyond.any():
-            S[beyond] = _log_of_far(M, X, beyond)
-    return S
+    """`vecd` of log L⁻¹X L⁻ᵀ with M = L Lᵀ, for SPD matrices as `positive_definite` has them."""
+    y, beyond = _seen_from(M, X, "coordinates")
+    if beyond.any():
+        y[beyond] = upper(_log_of_far(M, X, beyond))
+    return y
 
 
 def relative_distance(M, X):
     """Norms of these logarithms, for which the eigenvalues alone are enough."""
-    if M.shape[-1] <= 3:  # where the vectors cost nothing
-        v = upper(relative_log(M, X))
-        return np.sqrt(squares(v))
-    W = _seen_from(M, X)
-    spectrum = eigenvalues(np.where(np.isfinite(W), W, 0))
-    beyond = ~(spectrum.min(axis=-1) > np.maximum(WIDE * spectrum.max(axis=-1), FAINT))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        distance = np.asarray(np.linalg.norm(np.log(spectrum), axis=-1))
+    logs, beyond = _seen_from(M, X, "values")
+    distance = np.asarray(np.sqrt(squares(logs)))
     if beyond.any():
         distance[beyond] = np.linalg.norm(_log_of_far(M, X, beyond), axis=(-2, -1))
     return distance[()]
 
 
-def _seen_from(M, X):
-    """L⁻¹X L⁻ᵀ with M = L Lᵀ; what float64 does not hold is infinite or NaN.
-
-    Above the diagonal, where LAPACK does not look, a large one may be off by its rounding.
-    """
-    with np.errstate(all="ignore"):
+@np.errstate(all="ignore")
+def _seen_from(M, X, form):
+    """The logarithms, and where eigenvalues lie so far apart that the small ones are rounding."""
+    with calm_blas(M.shape[-1]):
         A = inverse_triangular(cholesky(M))
-        if A.shape[-1] == 3:
-            return congruent(A, X)
-        if A.shape[-1] != 2:
-            return A @ X @ A.swapaxes(-2, -1)
-        p, q, r, off = A[..., 0, 0], A[..., 1, 0], A[..., 1, 1], X[..., 0, 1]
-        below = q * X[..., 0, 0] + r * off
-        last = q * below + r * (q * off + r * X[..., 1, 1])
-        return _stored([[p * p * X[..., 0, 0], p * below], [p * below, last]])
+        logs, _, low, high = spectral(X, "log", form=form, before=A)
+    return logs, ~(low > np.maximum(WIDE * high, FAINT))
 
 
 def _log_of_far(M, X, beyond):
@@ -431,26 +385,14 @@ def log_congruent(A, S):
     return _compose(top + 2 * np.log(roots) + spare[..., ::-1], U)
 
 
-def eigenvalues(A):
-    """Eigenvalues of symmetric matrices, shape `(..., k)`, in any order; no vectors."""
-    k = A.shape[-1]
-    if k == 2:
-        _, low, high = function_of(np.positive, A)
-        return np.stack([low, high], axis=-1)
-    if k == 3:
-        return _eigh(A.reshape(-1, 3, 3))[0].reshape(A.shape[:-1])
-    with _calm_blas(k):
-        return np.linalg.eigvalsh(A)
-
-
 def oplus(X, Y):
     """Sum `Expm(Logm X + Logm Y)` of the vector space SPD(k) (Table 2)."""
-    return expm(logm(X) + _logm(Y, "Y"))
+    return expm(logm(X) + log_of(Y, "Y"))
 
 
 def ominus(X, Y):
     """Difference `Expm(Logm X − Logm Y)` (Table 2)."""
-    return expm(logm(X) - _logm(Y, "Y"))
+    return expm(logm(X) - log_of(Y, "Y"))
 
 
 def odot(a, X):
@@ -475,7 +417,7 @@ def distance_logeuclid(X: ArrayLike, Y: ArrayLike) -> np.ndarray:
     ValueError
         Where a matrix is not SPD.
     """
-    return np.linalg.norm(logm(X) - _logm(Y, "Y"), axis=(-2, -1))
+    return np.linalg.norm(logm(X) - log_of(Y, "Y"), axis=(-2, -1))
 
 
 def mean_logeuclid(X: ArrayLike) -> np.ndarray:
@@ -540,21 +482,31 @@ def _sum(L):
     return square.sum(axis=-4).sum(axis=-3) + L[..., root**2:, :, :].sum(axis=-3)
 
 
-def _logm(X, name):
-    return _of_spd(np.log, X, name)[0]
-
-
-def _of_spd(function, X, name):
-    """`_spectral` of SPD matrices; ValueError where one is none."""
-    A, eps = _symmetric(X, name)
-    F, low, high = _spectral(function, A)
-    floor = _floor(high, A.shape[-1], eps)
+def _of_spd(function, X, name, p=1.0, form="matrices"):
+    """`spectral` of SPD matrices, and their ends of the spectrum; ValueError where one is none."""
+    F, low, high, sound, floor = _of_any(function, X, name, p, form)
+    if not sound.all():
+        _symmetric(X, name)  # says what is wrong with the first
     if (index := first(~(low > floor))) is not None:
         raise ValueError(f"{name}{at(index)} is not positive definite: its smallest eigenvalue is "
                          f"{low[index]:.6g}; accepted are those above {floor[index]:.6g}, the "
                          "rounding of the largest. A shrinkage estimate, (1 − a) X + a tr(X)/k I "
                          "with 0 < a < 1, is positive definite")
     return F, low, high
+
+
+def _of_any(function, X, name, p=1.0, form="matrices"):
+    """`spectral` of any matrices, the ends of their spectra, which are symmetric, and `_floor`.
+
+    Most are symmetric to the last bit, as the kernel sees on its way.
+    """
+    A, eps = _matrices(X, name)
+    F, status, low, high = spectral(A, function, p, form=form)
+    sound = np.ones(status.shape, bool)
+    if (rest := status == INPUT).any():
+        S, sound[rest] = _evened(A[rest], eps)
+        F[rest], _, low[rest], high[rest] = spectral(S, function, p, form=form)
+    return F, low, high, sound, _floor(high, A.shape[-1], eps)
 
 
 def _floor(high, k, eps):
@@ -578,102 +530,9 @@ def widest_spread(k):
     return -math.log(4 * k * EPS) if k > 1 else math.inf
 
 
-def _spectral(function, A):
-    """`V diag(function(λ)) Vᵀ` of symmetric matrices, their smallest and largest eigenvalues."""
-    k, batch = A.shape[-1], A.shape[:-2]
-    A = A.reshape(-1, k, k)
-    result, (low, high) = np.empty(A.shape), np.empty((2, len(A)))
-
-    def compute(block):  # in silence: what has no function value is refused by the caller
-        eigenvalues, V = _eigh(A[block])
-        low[block], high[block] = eigenvalues.min(axis=-1), eigenvalues.max(axis=-1)
-        result[block] = _compose(function(eigenvalues), V)
-
-    size, threads = blocks(k)
-    with _calm_blas(k):
-        blockwise(compute, len(A), size, threads)
-    return result.reshape(batch + (k, k)), low.reshape(batch), high.reshape(batch)
-
-
-def _calm_blas(k):
-    """Context in which BLAS starts no threads.
-
-    Once awake, even for one small matrix, they go on spinning and slow the call that comes next;
-    and of large matrices their number changes the last bits.
-    """
-    return one_blas_thread() if k >= DIVIDES else contextlib.nullcontext()
-
-
 def blocks(k):
-    """Number of matrices in a block, which stays in the cache, and number of threads.
-
-    On matrices of size 2 or 3 threads would spend their time waiting for the interpreter's lock.
-    """
-    return (2**14, 1) if k <= 3 else (max(2**15 // k**2, 1), CORES)
-
-
-def _eigh(A):
-    """Eigenvalues, in any order, and eigenvectors of a block; all decompositions are made here.
-
-    A matrix has the same bits alone and in any batch.
-    """
-    return _jacobi(A) if A.shape[-1] in (2, 3) else _lapack(A)
-
-
-def _lapack(A):
-    """Eigenvalues and eigenvectors of a block; NaN for a matrix on which LAPACK gives up.
-
-    That happens once in thousands where entries lie hundreds of powers of ten apart. The others are
-    decomposed one by one then, to the same bits, so that no matrix decides over another.
-    """
-    try:
-        return np.linalg.eigh(A)
-    except np.linalg.LinAlgError:
-        if len(A) == 1:
-            return np.full(A.shape[:-1], np.nan), np.full(A.shape, np.nan)
-        eigenvalues, V = zip(*(_lapack(one[None]) for one in A), strict=True)
-        return np.concatenate(eigenvalues), np.concatenate(V)
-
-
-@np.errstate(all="ignore")  # what overflows is refused by the caller
-def _jacobi(A):
-    """Eigenvalues and eigenvectors of 2×2 or 3×3 matrices, by Jacobi rotations.
-
-    Many are turned at once, in arrays stored entry by entry, so that the loops run over the
-    matrices. Every operation rounds correctly, so that makes no difference to a matrix. What four
-    sweeps leave, `eigh` does.
-    """
-    if 0 < len(A) < FEW:
-        found = [_rotate(one, math.sqrt, math.copysign) for one in A.tolist()]
-        eigenvalues, V, left = map(np.array, zip(*found, strict=True))
-    else:
-        found = _rotate(np.array(np.moveaxis(A, 0, -1), order="C"), np.sqrt, np.copysign)
-        eigenvalues, V, left = (np.moveaxis(np.array(part), -1, 0) for part in found)
-    V, rest = V.swapaxes(1, 2), left > EPS * np.abs(eigenvalues).min(axis=1)
-    if rest.any():
-        eigenvalues[rest], V[rest] = _lapack(A[rest])
-    return eigenvalues, V
-
-
-def _rotate(a, sqrt, copysign):
-    """Diagonal, rotation and largest other entry that rotations leave; entries may be arrays."""
-    k, a = len(a), list(map(list, a))
-    V = [[float(i == j) for j in range(k)] for i in range(k)]  # V[p] holds the eigenvectors p
-    for p, q in [(0, 1)] if k == 2 else 4 * [(0, 1), (0, 2), (1, 2)]:
-        none = a[p][q] == 0
-        cot = (a[q][q] / 2 - a[p][p] / 2) / (a[p][q] + none)  # of twice the angle
-        t = copysign((1 - none) / (abs(cot) + sqrt(1 + cot * cot)), cot) + 0.0  # not -0
-        c = 1 / sqrt(1 + t * t)
-        s, shift = c * t, t * a[p][q]
-        a[p][p], a[q][q], a[p][q] = a[p][p] - shift, a[q][q] + shift, 0.0
-        if k == 3:
-            r = 3 - p - q
-            (i, j), (m, n) = sorted([p, r]), sorted([q, r])
-            a[i][j], a[m][n] = c * a[i][j] - s * a[m][n], s * a[i][j] + c * a[m][n]
-        for r, (x, y) in enumerate(zip(V[p], V[q], strict=True)):
-            V[p][r], V[q][r] = c * x - s * y, s * x + c * y
-    left = 0 * c if k == 2 else abs(a[0][1]) + abs(a[0][2])  # the last pair is at 0
-    return [a[p][p] for p in range(k)], V, left
+    """Number of matrices in a block, which stays in the cache, and number of threads."""
+    return max(2**17 // k**2, 1), CORES
 
 
 def _compose(eigenvalues, V):

@@ -84,6 +84,7 @@ static void alone_and_together(request r)
             request one = r;
             one.n = 1;
             one.X = r.X + 8 * i * r.k * r.k;
+            one.before = r.before ? r.before + 8 * i * r.before_step : NULL;
             char *alone = answer(one, 0);
             char status = together[(row + 16) * r.n + i];
             hard += status == HARD && level == 0;
@@ -108,13 +109,14 @@ int main(void)
             int64_t k = sizes[s], n = batches[b];
             if (k > 9 && n > 3 && n != 17)
                 continue;
-            double *A = memory(8 * k * k), *B = memory(8 * k * k), *X = memory(8 * n * k * k);
+            double *A = memory(8 * n * k * k), *B = memory(8 * k * k), *X = memory(8 * n * k * k);
             fill(X, n, k);
-            for (int i = 0; i < k * k; i++)
-                A[i] = uniform(), B[i] = uniform();
+            fill(A, n, k); /* of which the lower triangle counts */
+            fill(B, 1, k);
             for (int f = LOG; f <= IDENTITY; f++) {
-                request r = {n, k, f, (f + n + k) % 3, f == EXP ? -0.03 : 0.7, 1e-14, (char *)X,
-                             f % 2 ? A : NULL, n % 2 ? B : NULL, NULL, NULL, NULL, NULL};
+                request r = {n, k, f, (f + n + k) % 3, k * k, 0, f == EXP ? -0.03 : 0.7, 1e-14,
+                             (char *)X, f % 2 ? (char *)A : NULL, n % 2 ? (char *)B : NULL,
+                             NULL, NULL, NULL, NULL};
                 alone_and_together(r);
             }
             free(A);
@@ -129,7 +131,7 @@ int main(void)
         return 3;
     fill((double *)page, N, K);
     memcpy(misaligned + 1, page, BYTES);
-    request r = {N, K, LOG, MATRICES, 1, 1e-14, page, NULL, NULL, NULL, NULL, NULL, NULL};
+    request r = {N, K, LOG, MATRICES, 0, 0, 1, 1e-14, page, NULL, NULL, NULL, NULL, NULL, NULL};
     char *right = answer(r, 0);
     mprotect(page, BYTES, PROT_READ);
     char *read_only = answer(r, fast_level());

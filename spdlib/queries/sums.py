@@ -12,11 +12,11 @@ from itertools import pairwise
 import numpy as np
 
 from .._checks import is_lazy, of_numbers, records, renumbered
+from .._kernel import DIVIDES, kernel_path
 from .._parallel import CORES, blockwise, whole_items
 from ..spaces.ball import clip_to_ball, finest_grid
-from ..spd import DIVIDES, blocks
 
-MOST_AT_ONCE, MOST_NUMBERS = 2**16, 2**20  # records that are looked at together, numbers
+MOST_AT_ONCE, MOST_NUMBERS = 2**16, 2**18  # records that are looked at together, numbers
 FAN = 8  # sums of chunks that are added by one task
 
 
@@ -47,6 +47,7 @@ class ClippedSum:
     def __init__(self, ball, n, on_invalid="raise", grid=None):
         self.ball, self.n, self.on_invalid = ball, n, on_invalid
         self.grid = finest_grid(ball.radius, n) if grid is None else grid
+        self.path = _path()
         self.total, self.count = np.zeros(ball.space.dim), 0
 
     def add(self, X, weights=None):
@@ -74,8 +75,6 @@ class ClippedSum:
         """
         shape = self.ball.space.shape
         k, made, size = shape[-1], [], min(MOST_AT_ONCE, max(MOST_NUMBERS // math.prod(shape), 1))
-        if 3 < k < DIVIDES:  # one thread of LAPACK a block, that stays in a cache
-            size = blocks(k)[0]
 
         def work(block):
             try:
@@ -134,6 +133,10 @@ def _of_chunks(empty, X, weights):
 @np.errstate(all="ignore")  # a task runs in a state of its own
 def _part(empty, X, start, stop, weights):
     """The sum of one chunk, or its error: of one that is raised a worker tells its log."""
+    if empty.path != _path():
+        return ValueError(f"a worker computes by {_path()!r}; accepted is {empty.path!r}, as here, "
+                          "so that a record has the same bits wherever it is computed. With "
+                          "SPDLIB_KERNEL=0 in its environment each computes by 'numpy'")
     try:
         X = records(X, "X", of_numbers(empty.ball.space.numbers))
         expected = stop - start, *empty.ball.space.shape
@@ -143,6 +146,11 @@ def _part(empty, X, start, stop, weights):
         return empty._empty().add(X, weights)  # on every run of the task the first one
     except ValueError as error:
         return renumbered(error, "X", start)
+
+
+def _path():
+    """What computes functions of matrices here, at whatever level: that changes no bit."""
+    return kernel_path().partition(" ")[0]
 
 
 def _together(parts):

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..spd import (LARGEST, LOG_MAX, LOG_MIN, expm, invvecd, logm, symmetric, upper, where_logm,
+from ..spd import (LARGEST, LOG_MAX, LOG_MIN, expm, invvecd, log_of, symmetric, upper, where_log,
                    where_symmetric, widest_spread)
 from .base import Flat, Space
 from .matrices import Matrices, radius_held
@@ -25,15 +25,14 @@ class LogEuclidean(Matrices, Flat):
 
     def coordinates(self, X):
         """`vecd(logm(X))`, shape `(..., dim)`."""
-        return upper(logm(self.shaped(X, "X")))
+        return log_of(self.shaped(X, "X"), "X", "coordinates")
 
     def point(self, y):
         """The SPD matrices with coordinates `y`, shape `(..., k, k)`."""
         return expm(invvecd(y))
 
     def sound(self, X):
-        L, sound = where_logm(self.shaped(X, "X"))
-        return upper(L), sound
+        return where_log(self.shaped(X, "X"), "coordinates")
 
     held = radius_held
 

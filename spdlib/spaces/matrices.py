@@ -8,9 +8,10 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import logsumexp
 
 from .._checks import at, first, integer
-from ..spd import (DIVIDES, LOG_MAX, LOG_MIN, blocks, cholesky, congruent, eigenvalues, expm,
-                   function_of, gram, inverse_triangular, invvecd, log_congruent, positive_definite,
-                   product, relative_distance, relative_log, upper, where_spd, widest_spread)
+from .._kernel import DIVIDES, spectral
+from ..spd import (LOG_MAX, LOG_MIN, blocks, cholesky, congruent, expm, gram, inverse_triangular,
+                   invvecd, log_congruent, positive_definite, product, relative_distance,
+                   relative_log, upper, where_spd, widest_spread)
 from .base import Curved
 from .functions import log_sinhc
 
@@ -98,7 +99,7 @@ class AffineInvariant(Matrices, Curved):
         The product of sinh(t)/t over the pairs of eigenvalues of `invvecd(v)`, t half their
         difference.
         """
-        spectrum = eigenvalues(invvecd(self.vectors(v, "v")))
+        spectrum, *_ = spectral(invvecd(self.vectors(v, "v")), "identity", form="values")
         i, j = np.triu_indices(self.k, 1)
         return log_sinhc(np.abs(spectrum[..., j] - spectrum[..., i]) / 2).sum(axis=-1)
 
@@ -175,15 +176,15 @@ class AffineInvariant(Matrices, Curved):
         return upper(log_congruent(cholesky(expm(invvecd(u))), invvecd(v)))
 
     def _step(self, M, X):
-        return upper(relative_log(M, X))
+        return relative_log(M, X)
 
     def _far(self, X, Y):
         return relative_distance(X, Y)
 
     def _end(self, M, v):
         with np.errstate(all="ignore"):  # what float64 does not hold, `reached` refuses
-            half, _, _ = function_of(lambda t: np.exp(t / 2), invvecd(v))
-            return gram(product(cholesky(M), half))
+            X, *_ = spectral(invvecd(v), "exp", after=cholesky(M))
+            return X
 
     def reached(self, X):
         X, sound = where_spd(X)
@@ -193,7 +194,7 @@ class AffineInvariant(Matrices, Curved):
         return X
 
     def carried(self, M, v, w, there=None):
-        half, _, _ = function_of(lambda t: np.exp(t / 2), invvecd(v))
+        half, *_ = spectral(invvecd(v), "exp", 0.5)
         half = product(cholesky(M), half)
         there = self.reached(gram(half) if there is None else there)
         turn = product(inverse_triangular(cholesky(there)), half)

@@ -66,7 +66,8 @@ def test_a_chapter_that_passed_runs_again_only_when_it_changed(recorded, chapter
 
 @pytest.mark.parametrize("name", mostly_slow(
     ["spdlib/calibration.py", "spdlib/__init__.py", "claimbook/claims.py", "claimbook/__init__.py",
-     "claimbook/show.py", "book/matplotlibrc"], "spdlib/calibration.py", "claimbook/claims.py"))
+     "claimbook/show.py", "book/matplotlibrc", "spdlib/_fast.c"],
+    "spdlib/calibration.py", "claimbook/claims.py", "spdlib/_fast.c"))
 def test_what_a_chapter_depends_on_changes_its_key(book, chapter, name):
     before = build.key(book, chapter)
     add_comment(book.root / name)
@@ -80,6 +81,18 @@ def test_what_a_chapter_does_not_import_leaves_its_key(book, chapter, name):
     before = build.key(book, chapter)
     add_comment(book.root / name)
     assert build.key(book, chapter) == before
+
+
+def test_the_path_through_compiled_code_counts(book, chapter, monkeypatch):
+    before = build.key(book, chapter)
+    (book.root / "spdlib/_fast.any.so").write_bytes(b"another build")
+    built = build.key(book, chapter)
+    monkeypatch.setenv("SPDLIB_KERNEL", "0")
+    assert len({before, built, build.key(book, chapter)}) == 3
+    write(book.root, "import json")
+    alone = build.key(book, chapter)
+    (book.root / "spdlib/_fast.any.so").unlink()
+    assert build.key(book, chapter) == alone
 
 
 @pytest.mark.slow

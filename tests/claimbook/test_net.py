@@ -32,7 +32,8 @@ each_break = pytest.mark.parametrize("name", BREAKS)
 def test_a_break_is_a_change_of_a_text_that_stands_once():
     for name, fault in BREAKS.items():
         assert fault["old"] != fault["new"], name
-        assert ast.parse(net.broken_source(BOOK, name, fault)), name
+        source = net.broken_source(BOOK, name, fault)
+        assert net.in_compiled(BOOK, fault) or ast.parse(source), name
 
 
 @pytest.mark.slow
@@ -56,6 +57,22 @@ def test_the_copy_is_what_a_chapter_imports(tmp_path):
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT / "book", env=environment,
                           capture_output=True, text=True)
     assert done.stdout.split() == [str(tmp_path / "spdlib/spd.py"), "1e-11"], done.stderr
+
+
+@pytest.mark.slow
+def test_faults_in_python_run_on_the_twin_and_those_in_c_know_their_source(tmp_path, monkeypatch):
+    compiled = [fault for fault in BREAKS.values() if net.in_compiled(BOOK, fault)]
+    in_python = {"module": "spd", "old": "SYMMETRY = 1e-10", "new": "SYMMETRY = 1e-11"}
+    assert len(compiled) == 4
+    assert net.broken_copy(BOOK, "a fault", in_python, tmp_path)["SPDLIB_KERNEL"] == "0"
+    assert not list(tmp_path.rglob("_fast*.so"))
+    copy = Book.at(tmp_path / "book")
+    shutil.copytree(BOOK.folder, copy.folder)
+    for fault, moves in [*((fault, True) for fault in compiled), (in_python, False)]:
+        before = net.key(copy, fault, copy.chapters()[1])
+        source = tmp_path / "spdlib/_fast.c"
+        source.write_text(source.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+        assert (net.key(copy, fault, copy.chapters()[1]) != before) == moves
 
 
 @pytest.mark.slow

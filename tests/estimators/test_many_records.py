@@ -12,10 +12,10 @@ from conftest import mostly_slow
 
 from spdlib import Ball, PrivateFrechetMean, TangentGaussian, TruncatedLoss, random_spd
 from spdlib.queries import FrechetMean, RunningMean, frechet_sensitivity
-from spdlib.queries.sums import ClippedSum
+from spdlib.queries.sums import MOST_NUMBERS, ClippedSum
 from spdlib.spaces import AffineInvariant, Euclidean, LogEuclidean
 from spdlib.spaces.ball import clip_to_ball, finest_grid
-from spdlib.spd import blocks, invvecd, is_spd, logm
+from spdlib.spd import invvecd, is_spd, logm
 
 
 def matrices(n, k, seed, spread=6):
@@ -168,7 +168,8 @@ def test_a_bad_record_is_named_by_its_place_among_all(ball, i):
 
 
 def test_in_blocks_each_record_has_its_own_weight_and_the_first_bad_one_is_named():
-    n, weights = 2 * blocks(4)[0] + 9, np.random.default_rng(0).random(2 * blocks(4)[0] + 9)
+    n = 2 * MOST_NUMBERS // 16 + 9
+    weights = np.random.default_rng(0).random(n)
     many = random_spd(n, 4, 1.0, 0)
     steps = clip_to_ball(LogEuclidean(4).log(np.eye(4), many), 1.0, None,
                          (weights / weights.max())[:, None])

@@ -210,6 +210,16 @@ def test_a_bad_image_is_named_by_its_index_in_the_whole():
         covariance_descriptors(da.from_array(images, chunks=(7, 3, 3))).compute()
 
 
+def test_a_worker_that_computes_in_another_way_is_refused(monkeypatch):
+    total = sums.ClippedSum(BALL, N)
+    assert total.path in ("compiled", "numpy")
+    assert np.array_equal(sums._part(total, X, 0, N, None).total, query(X).total())
+    monkeypatch.setattr(sums, "kernel_path", lambda: "compiled (baseline)")
+    total.path = "numpy"
+    error = sums._part(total, X, 0, N, None)
+    assert str(error).startswith("a worker computes by 'compiled'; accepted is 'numpy', as here")
+
+
 # processes
 
 @pytest.mark.slow
