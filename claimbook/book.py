@@ -58,9 +58,8 @@ class Book:
         """What [book.compiled] says of compiled code in the package; empty where there is none.
 
         `source`, a file in the package's folder, and `built`, a pattern for what is made of it
-        there; `script`, a file in the root whose `build_ext --inplace` makes it; `switch`, a
-        variable of the environment that chooses a path, and "0" the one in Python; `module` and
-        `door`, the function through which it is called.
+        there; `script`, a file in the root whose `build_ext --inplace` makes it; and `switch`, a
+        variable of the environment that chooses a path, and with "0" the one in Python.
         """
         return self.settings.get("compiled", {})
 

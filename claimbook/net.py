@@ -9,8 +9,8 @@ and comments do not count, and of this engine only its version. Modules go by th
 below the package. What is on record under its present key does not run again, so a call that was
 killed is taken up where it ended. Nothing in the file depends on the time or the machine.
 
-Where a part of the package is compiled, faults in Python run without it, as footprints are taken,
-and faults in its source run with a build of their own; they reach the chapters that call its door.
+Where a part of the package is compiled, faults in Python run without it, as footprints are taken.
+Faults in its source run with a build of their own each, in the chapter of their claim alone.
 """
 
 import ast
@@ -36,7 +36,7 @@ import claimbook
 
 from . import sources
 from .book import Book, UsageError, code
-from .ledger import ID, ClaimError
+from .ledger import CLAIM, ID, ClaimError
 from .run import cell_outcomes, execute
 
 TRACER = pathlib.Path(__file__).parent / "_trace"  # its sitecustomize notes what is called
@@ -205,12 +205,7 @@ def needed(statement, names):
 
 
 def stands_in(book: Book, fault: dict) -> set[str | None]:
-    """The functions of the broken module in which the fault stands; None for outside of them.
-
-    Of what is compiled, the door.
-    """
-    if in_compiled(book, fault):
-        return {book.compiled["door"]}
+    """The functions of the broken module in which the fault stands; None for outside of them."""
     text = path_of(book, fault["module"]).read_text(encoding="utf-8")
     start = text.index(fault["old"])
     lead = len(fault["old"]) - len(fault["old"].lstrip())
@@ -374,8 +369,12 @@ def claiming(book: Book) -> list[pathlib.Path]:
 
 def reached(book: Book, fault: dict) -> list[pathlib.Path]:
     """The chapters that test a claim and execute the fault, by their footprints: their paths."""
+    if in_compiled(book, fault):
+        return [
+            chapter for chapter in claiming(book)
+            if fault["claim"] in {test["id"] for test in CLAIM.finditer(content(book, chapter)[0])}
+        ]
     module, places = fault["module"], stands_in(book, fault)
-    module = book.compiled["module"] if in_compiled(book, fault) else module
     footprints = read_record(book, "footprints")
 
     def executes(chapter):
