@@ -370,9 +370,10 @@ def claiming(book: Book) -> list[pathlib.Path]:
 def reached(book: Book, fault: dict) -> list[pathlib.Path]:
     """The chapters that test a claim and execute the fault, by their footprints: their paths."""
     if in_compiled(book, fault):
+        claims = [CLAIM.finditer(content(book, chapter)[0]) for chapter in claiming(book)]
         return [
-            chapter for chapter in claiming(book)
-            if fault["claim"] in {test["id"] for test in CLAIM.finditer(content(book, chapter)[0])}
+            chapter for chapter, tests in zip(claiming(book), claims, strict=True)
+            if fault["claim"] in {test["id"] for test in tests}
         ]
     module, places = fault["module"], stands_in(book, fault)
     footprints = read_record(book, "footprints")
