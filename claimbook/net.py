@@ -367,14 +367,15 @@ def claiming(book: Book) -> list[pathlib.Path]:
     return [chapter for chapter in book.chapters() if "with claim(" in content(book, chapter)[0]]
 
 
+def tested(book, chapter) -> set[str]:
+    """The claims that a chapter tests."""
+    return {test["id"] for test in CLAIM.finditer(content(book, chapter)[0])}
+
+
 def reached(book: Book, fault: dict) -> list[pathlib.Path]:
     """The chapters that test a claim and execute the fault, by their footprints: their paths."""
     if in_compiled(book, fault):
-        claims = [CLAIM.finditer(content(book, chapter)[0]) for chapter in claiming(book)]
-        return [
-            chapter for chapter, tests in zip(claiming(book), claims, strict=True)
-            if fault["claim"] in {test["id"] for test in tests}
-        ]
+        return [chapter for chapter in claiming(book) if fault["claim"] in tested(book, chapter)]
     module, places = fault["module"], stands_in(book, fault)
     footprints = read_record(book, "footprints")
 
