@@ -1,8 +1,8 @@
-"""Cut a chapter down to one claim: the statements on which its test depends, and no others.
+"""Cut a chapter down to some claims: the statements on which their tests depend, and no others.
 
-A statement is kept if it tests the claim, or if it binds a name, or changes what a name stands for,
-that a kept one further on reads; what a function reads, it reads wherever it may be called. What is
-set on an import holds everywhere.
+A statement is kept if it tests one of them, or if it binds a name, or changes what a name stands
+for, that a kept one further on reads; what a function reads, it reads wherever it may be called.
+What is set on an import holds everywhere.
 
 All of this is read off the code, so not all is seen. A change is seen where items or attributes are
 set, and where a statement is the call of a method, or of a function of the chapter in which a
@@ -13,6 +13,7 @@ that cells share has drawn less than in the whole chapter.
 
 import ast
 import copy
+import functools
 import symtable
 from typing import NamedTuple
 
@@ -32,45 +33,55 @@ class Flow(NamedTuple):
     later: set  # read by functions, when they are called
 
 
-def excerpt(chapter, claim: str):
-    """The chapter (a path or a node) with only what leads to the tests of a claim: a new node."""
+def excerpt(chapter, *claims: str):
+    """The chapter (a path or a node) with only what leads to tests of the claims: a new node."""
     import nbformat
 
     read = not isinstance(chapter, nbformat.NotebookNode)
     notebook = nbformat.read(chapter, as_version=4) if read else copy.deepcopy(chapter)
     notebook.cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    parts = [(cell, part) for cell in notebook.cells for part in ast.parse(cell.source).body]
-    tests = {
-        place
-        for place, (_, part) in enumerate(parts)
-        if claim in [match["id"] for match in CLAIM.finditer(ast.unparse(part))]
-    }
-    if not tests:
-        raise ValueError(f"claim is {claim!r}; accepted are the claims that the chapter tests")
-    kept = [parts[place] for place in needed([part for _, part in parts[:max(tests) + 1]], tests)]
-    for cell in notebook.cells:
-        cell.source = "\n".join(ast.unparse(part) for home, part in kept if home is cell)
+    parts, flows, imported, tested = _read(tuple(cell.source for cell in notebook.cells))
+    if unknown := set(claims) - set(tested):
+        raise ValueError(f"claim is {unknown.pop()!r}; accepted are the claims that the chapter "
+                         "tests")
+    tests = set().union(*(tested[claim] for claim in claims))
+    kept = [parts[place] for place in needed(parts, flows, imported, tests)]
+    for number, cell in enumerate(notebook.cells):
+        cell.source = "\n".join(ast.unparse(part) for home, part in kept if home == number)
     notebook.cells = [cell for cell in notebook.cells if cell.source]
     return notebook
 
 
-def needed(statements, tests):
+@functools.lru_cache(64)
+def _read(sources):
+    """A chapter's statements, with the numbers of their cells; their Flows; its imports; its tests.
+
+    The last are a dict from claims to sets of the places of statements.
+    """
+    parts = [(number, part) for number, source in enumerate(sources)
+             for part in ast.parse(source).body]
+    imported = {name for _, part in parts if isinstance(part, IMPORTS) for name in names(part)[1]}
+    flows, effects, tested = [], {}, {}
+    for place, (_, part) in enumerate(parts):
+        flows.append(flow(part, imported, effects))
+        if isinstance(part, ast.FunctionDef):
+            effects[part.name] = flows[-1].changes
+        for test in CLAIM.finditer(ast.unparse(part)):
+            tested.setdefault(test["id"], set()).add(place)
+    return parts, flows, imported, tested
+
+
+def needed(parts, flows, imported, tests):
     """The places of the statements on which those at the places `tests` depend: a list."""
-    imported = {name for each in statements if isinstance(each, IMPORTS) for name in names(each)[1]}
-    effects, flows = {}, []
-    for statement in statements:
-        flows.append(flow(statement, imported, effects))
-        if isinstance(statement, ast.FunctionDef):
-            effects[statement.name] = flows[-1].changes
     readers, before = {}, None  # of a name that functions read: the place of the first of these
     while readers != before:
         before, wanted, kept = dict(readers), set(), []
-        for place in reversed(range(len(statements))):
+        for place in reversed(range(max(tests) + 1)):
             reads, binds, changes, later = flows[place]
             missing = wanted | {name for name, first in readers.items() if first < place}
             if place in tests or changes & imported or missing & (binds | changes):
                 kept.append(place)
-                wanted = wanted - surely(statements[place], binds) | reads | later
+                wanted = wanted - surely(parts[place][1], binds) | reads | later
                 readers |= {name: min(place, readers.get(name, place)) for name in later}
     return kept[::-1]
 

@@ -1,16 +1,18 @@
-"""The net: faults of the package under test, run through the chapters.
+"""The net: faults of the package under test, run through the claims that execute them.
 
-The deliberate faults stand in breaks.toml. Each runs in every chapter that tests a claim and would
-execute it, and net.json takes down which claims caught it and how. What a chapter executes is its
-footprint: the functions of the package that it calls, directly or not, recorded beside the runs. A
-run carries a key, made of the fault, the code of the chapter, the functions of its footprint, and
-what these name of all that stands outside of functions in the modules that it imports; docstrings
-and comments do not count, and of this engine only its version. Modules go by their dotted names
-below the package. What is on record under its present key does not run again, so a call that was
-killed is taken up where it ended. Nothing in the file depends on the time or the machine.
+The deliberate faults stand in breaks.toml. Each runs in every claim that would execute it, that is
+in the excerpt of a chapter on which the claim depends, and net.json takes down which claims caught
+it and how. What a claim executes is its footprint: the functions of the package that its excerpt
+calls, directly or not, recorded beside the runs. A run carries a key, made of the fault, the
+excerpt, the functions of its footprint, and what these name of all that stands outside of functions
+in the modules that it imports; docstrings and comments do not count, and of this engine only its
+version. So a claim may move to another chapter, and a chapter may change around it. Modules go by
+their dotted names below the package. What is on record under its present key does not run again, so
+a call that was killed is taken up where it ended. Nothing in the file depends on the time or the
+machine.
 
 Where a part of the package is compiled, faults in Python run without it, as footprints are taken.
-Faults in its source run with a build of their own each, in the chapter of their claim alone.
+Faults in its source run with a build of their own each, in their claim alone.
 """
 
 import ast
@@ -36,6 +38,7 @@ import claimbook
 
 from . import sources
 from .book import Book, UsageError, code
+from .excerpt import IMPORTS, excerpt
 from .ledger import CLAIM, ID, ClaimError
 from .run import cell_outcomes, execute
 
@@ -114,12 +117,23 @@ def broken_copy(book: Book, name: str, fault: dict, folder: pathlib.Path) -> dic
 
 
 @functools.cache
-def content(book, chapter):
-    """Code of a chapter; modules of the package to which its imports lead; the other ones there.
+def homes(book: Book) -> dict[str, pathlib.Path]:
+    """The chapters in which claims are tested: a dict from ids to paths, in the book's order."""
+    return {
+        test["id"]: chapter
+        for chapter in book.chapters()
+        for test in CLAIM.finditer(code(chapter))
+    }
+
+
+@functools.cache
+def content(book, claim):
+    """Code of a claim; modules of the package to which its imports lead; the other ones there.
 
     The engine is neither: of it, its version counts.
     """
-    source = code(chapter)
+    cells = excerpt(homes(book)[claim], claim).cells
+    source = without_loose_imports("\n".join(cell.source for cell in cells))
     reached = sources.modules(book.root, source)
 
     def within(package):
@@ -166,9 +180,24 @@ def words(text):
     return names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
+def without_loose_imports(text):
+    """A text of code without the imports at its top level of names that it does not use."""
+    tree, names = ast.parse(text), words(text)
+    parts = [narrowed(part, names) if isinstance(part, IMPORTS) else part for part in tree.body]
+    tree.body = [part for part in parts if part]
+    return ast.unparse(tree)
+
+
+def narrowed(statement, names):
+    """The part of an import that binds some of the names; None where it binds none."""
+    statement = copy.copy(statement)
+    statement.names = [alias for alias in statement.names if bound(ast.Import([alias])) & names]
+    return statement if statement.names else None
+
+
 def bound(statement):
     """The names that a statement outside of functions binds: a set; empty for what only acts."""
-    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+    if isinstance(statement, IMPORTS):
         return {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
     if isinstance(statement, ast.ClassDef):
         return {statement.name}
@@ -192,10 +221,10 @@ def needed(statement, names):
     own = bound(statement)
     if function or isinstance(statement, ast.Pass) or own and own.isdisjoint(names):
         return ""
-    statement = copy.copy(statement)
-    if isinstance(statement, (ast.Import, ast.ImportFrom)):
-        statement.names = [alias for alias in statement.names if bound(ast.Import([alias])) & names]
+    if isinstance(statement, IMPORTS):
+        statement = narrowed(statement, names)
     if isinstance(statement, ast.ClassDef):
+        statement = copy.copy(statement)
         statement.body = [
             part for part in statement.body
             if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Name))
@@ -222,19 +251,21 @@ def digest(*parts) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def called(book: Book, chapter, footprint: dict) -> list[str] | None:
-    """What the outputs of a chapter depend on: its code, what it calls, and what these name.
+@functools.cache
+def called(book: Book, claim, functions: frozenset) -> list[str] | None:
+    """What comes out of a claim depends on: its code, what it calls, and what these name.
 
-    Modules that are not under test count as they stand. None where a function of the footprint is
-    no longer there.
+    `functions` are those of its footprint, pairs of a module and a name. Modules that are not under
+    test count as they stand. None where a function is no longer there.
     """
-    cells, own, others = content(book, chapter)
+    cells, own, others = content(book, claim)
     texts = {module: [] for module in sorted(own)}
     for module in texts:
-        for name in footprint.get(short(book, module), ()):
-            if name not in parts(book.root, module)[1]:
-                return None
-            texts[module].append(parts(book.root, module)[1][name][2])
+        for home, name in sorted(functions):
+            if home == short(book, module):
+                if name not in parts(book.root, module)[1]:
+                    return None
+                texts[module].append(parts(book.root, module)[1][name][2])
     outside = named_outside(book.root, cells, texts)
     return [
         claimbook.ENGINE, cells,
@@ -272,16 +303,23 @@ def named_outside(root, cells, texts):
     return outside
 
 
-def key(book: Book, fault: dict, chapter) -> str:
-    """Digest of what a run depends on: the fault, and what the chapter calls."""
-    footprint = read_record(book, "footprints").get(topic(chapter), {}).get("functions", {})
+def footprint(book: Book, claim) -> frozenset[tuple[str, str]] | None:
+    """The functions that a claim calls, as recorded: pairs of a module and a name."""
+    entry = read_record(book, "footprints").get(claim)
+    return entry and frozenset(
+        (module, name) for module, names in entry["calls"].items() for name in names.split())
+
+
+def key(book: Book, fault: dict, claim) -> str:
+    """Digest of what a run depends on: the fault, and what the claim calls."""
     source = broken_source(book, "", fault) if in_compiled(book, fault) else ""
     return digest(fault["module"], fault["old"], fault["new"], source,
-                  *called(book, chapter, footprint) or ())
+                  *called(book, claim,
+                          footprint(book, claim) or frozenset()) or ())
 
 
-def trace(book: Book, chapter) -> dict[str, list[str]]:
-    """The footprint of a chapter: a dict from modules to the names of functions that it calls."""
+def trace(book: Book, claim) -> frozenset[tuple[str, str]]:
+    """The footprint of a claim: the functions that it calls, pairs of a module and a name."""
     package = path_of(book, book.package)
     home = package.parent if package.name == "__init__.py" else package
     with tempfile.TemporaryDirectory() as folder:
@@ -292,59 +330,54 @@ def trace(book: Book, chapter) -> dict[str, list[str]]:
             "CLAIMBOOK_FOOTPRINT": str(notes),
             "CLAIMBOOK_PACKAGE": str(home)
         } | in_python(book)
-        executed = execute(chapter, book=book.folder, env=env)
-        if errors := outcome(executed):
-            raise ClaimError(f"{chapter.stem} does not run without a fault: {errors}")
+        executed = execute(excerpt(homes(book)[claim], claim), book=book.folder, env=env)
+        if said := outcome(executed, [claim])[claim]:
+            raise ClaimError(f"{claim} does not stand on its own without a fault: {said}")
         lines = set(notes.read_text(encoding="utf-8").splitlines())
-    own = {short(book, module): module for module in content(book, chapter)[1]}
-    footprint = {}
-    for module, name in sorted(line.split(" ") for line in lines):
-        if module in own and name in parts(book.root, own[module])[1]:
-            footprint.setdefault(module, []).append(name)
-    return footprint
+    own = {short(book, module): module for module in content(book, claim)[1]}
+    calls = {tuple(line.split(" ")) for line in lines}
+    return frozenset((module, name) for module, name in calls
+                     if module in own and name in parts(book.root, own[module])[1])
 
 
-def traced(book: Book, chapter) -> bool:
-    """Whether the footprint on record is that of the chapter as it stands."""
-    known = read_record(book, "footprints").get(topic(chapter))
-    texts = known and called(book, chapter, known["functions"])
-    return texts is not None and digest(*texts) == known["key"]
+def traced(book: Book, claim) -> bool:
+    """Whether the footprint on record is that of the claim as it stands."""
+    known = footprint(book, claim)
+    texts = None if known is None else called(book, claim, known)
+    return texts is not None and digest(*texts) == read_record(book, "footprints")[claim]["key"]
 
 
-def run(book: Book, name: str, fault: dict, notebook, run_on=True) -> tuple[dict, float]:
-    """Run a chapter, or an excerpt of one, with the fault: its outcome, and its seconds.
-
-    With `run_on` it runs on after errors, else the first one ends it.
-    """
+def run(book: Book, name: str, fault: dict, claims) -> tuple[dict[str, dict], float]:
+    """Run claims of one chapter, what they depend on, with the fault: outcomes, and seconds."""
     start = time.monotonic()
+    notebook = excerpt(homes(book)[claims[0]], *claims)
+    for cell in notebook.cells:
+        cell.metadata["tags"] = ["raises-exception"]  # so that it runs on
     with tempfile.TemporaryDirectory() as folder:
         env = broken_copy(book, name, fault, pathlib.Path(folder))
-        executed = execute(notebook, book=book.folder, env=env, run_on=run_on)
-    return outcome(executed), time.monotonic() - start
+        executed = execute(notebook, book=book.folder, env=env)
+    return outcome(executed, claims), time.monotonic() - start
 
 
-def outcome(executed) -> dict:
-    """What an executed chapter says of a fault: a dict of what is not empty among these.
+def outcome(executed, claims) -> dict[str, dict[str, str]]:
+    """What became of each of the claims: a dict from ids to dicts, empty where it stands.
 
-    `caught`: the claims that caught it, by an exception of their own, and how. `untested`: other
-    claims that an error kept from being tested, and its kind. `errors`: kinds of all other errors.
+    `caught`: it raised an exception of its own, and how. `untested`: another error kept it from
+    being tested, and its kind.
     """
-    caught, untested, errors = {}, {}, set()
+    found = {}
     for cell in executed.cells:
         error = next((out for out in cell.get("outputs", ()) if out.output_type == "error"), None)
-        if error is None:
-            continue
-        own = ID.match(error.evalue) if error.ename in OWN else None
-        if own:
-            caught.setdefault(own[0], how(error))
-        else:
-            errors.add(error.ename)
         for id, _, verdict, _ in cell_outcomes(cell):
-            if id and verdict == "error":
-                untested.setdefault(id, error.ename)
-    untested = {id: kind for id, kind in sorted(untested.items()) if id not in caught}
-    parts = {"caught": dict(sorted(caught.items())), "untested": untested, "errors": sorted(errors)}
-    return {part: content for part, content in parts.items() if content}
+            found.setdefault(id, {})
+            if verdict == "error":
+                found[id].setdefault("untested", error.ename)
+        if error and error.ename in OWN and (own := ID.match(error.evalue)):
+            found.setdefault(own[0], {})["caught"] = how(error)
+    for said in found.values():
+        if "caught" in said:
+            said.pop("untested", None)
+    return {id: found.get(id, {"untested": "not reached"}) for id in claims}
 
 
 def how(error):
@@ -362,42 +395,26 @@ def how(error):
     return "candidates too close" if " apart, " in message else "inconclusive"
 
 
-def claiming(book: Book) -> list[pathlib.Path]:
-    """The chapters that test a claim: their paths."""
-    return [chapter for chapter in book.chapters() if "with claim(" in content(book, chapter)[0]]
-
-
-def tested(book, chapter) -> set[str]:
-    """The claims that a chapter tests."""
-    return {test["id"] for test in CLAIM.finditer(content(book, chapter)[0])}
-
-
-def reached(book: Book, fault: dict) -> list[pathlib.Path]:
-    """The chapters that test a claim and execute the fault, by their footprints: their paths."""
+def reached(book: Book, fault: dict) -> list[str]:
+    """The claims that execute the fault, by their footprints: ids in the book's order."""
     if in_compiled(book, fault):
-        return [chapter for chapter in claiming(book) if fault["claim"] in tested(book, chapter)]
+        return [fault["claim"]]
     module, places = fault["module"], stands_in(book, fault)
-    footprints = read_record(book, "footprints")
 
-    def executes(chapter):
-        functions = footprints.get(topic(chapter), {}).get("functions", {})
-        return None in places or not places.isdisjoint(functions.get(module, ()))
+    def executes(claim):
+        names = {name for home, name in footprint(book, claim) or () if home == module}
+        return None in places or not places.isdisjoint(names)
 
     return [
-        chapter for chapter in claiming(book)
-        if dotted(book, module) in content(book, chapter)[1] and executes(chapter)
+        claim for claim in homes(book)
+        if dotted(book, module) in content(book, claim)[1] and executes(claim)
     ]
-
-
-def topic(chapter) -> str:
-    """Name of a chapter without its number, which may change."""
-    return chapter.stem.partition("_")[2]
 
 
 def read_record(book: Book, part="breaks") -> dict:
     """What has been recorded: a dict from the name of a break to its fault and its runs.
 
-    Or, with "footprints", one from the topic of a chapter to what it calls, and the key of that.
+    Or, with "footprints", one from the id of a claim to what it calls, and the key of that.
     """
     path = book.record
     return parsed(path, path.stat().st_mtime_ns)[part] if path.exists() else {}
@@ -419,33 +436,39 @@ def write_record(book: Book, footprints: dict, breaks: dict) -> None:
 
 
 def recorded_runs(breaks, reach, runs):
-    """The part of the record that has the runs, in the order of the list and of the chapters."""
-    record = {}
-    for name, fault in breaks.items():
-        order = [topic(chapter) for chapter in reach[name]]
-        known = {stem: runs[name, stem] for stem in order if (name, stem) in runs}
-        record[name] = {part: fault[part] for part in ("module", "old", "new")} | {"runs": known}
-    return record
+    """The part of the record that has the runs, in the order of the list and of the claims."""
+    return {
+        name: {
+            part: fault[part]
+            for part in ("module", "old", "new")
+        } | {
+            "runs": {
+                claim: runs[name, claim]
+                for claim in reach[name] if (name, claim) in runs
+            }
+        }
+        for name, fault in breaks.items()
+    }
 
 
 def take_footprints(book, pool):
-    """Trace the chapters that have changed since they were traced last."""
-    footprints = {
-        topic(chapter): read_record(book, "footprints").get(topic(chapter))
-        for chapter in claiming(book)
-    }
+    """Trace the claims that have changed since they were traced last."""
+    known = read_record(book, "footprints")
+    entries = {claim: known[claim] for claim in homes(book) if claim in known}
     jobs = {
-        pool.submit(trace, book, chapter): chapter
-        for chapter in claiming(book) if not traced(book, chapter)
+        pool.submit(trace, book, claim): claim
+        for claim in homes(book) if not traced(book, claim)
     }
-    for job in as_completed(jobs):
-        chapter, functions = jobs[job], job.result()
-        entry = {"key": digest(*called(book, chapter, functions)), "functions": functions}
-        footprints[topic(chapter)] = entry
-        known = {stem: footprint for stem, footprint in footprints.items() if footprint}
-        write_record(book, known, read_record(book))
-        count = sum(map(len, functions.values()))
-        print(f"{chapter.stem} calls {count} functions of {book.package}", flush=True)
+    for done, job in enumerate(as_completed(jobs), 1):
+        claim, functions, calls = jobs[job], job.result(), {}
+        for module, name in sorted(functions):
+            calls[module] = " ".join(filter(None, [calls.get(module), name]))
+        entries[claim] = {"key": digest(*called(book, claim, functions)), "calls": calls}
+        write_record(book, {claim: entries[claim]
+                            for claim in homes(book) if claim in entries}, read_record(book))
+        print(
+            f"{done:4} of {len(jobs)}  {claim} calls {len(functions)} functions of "
+            f"{book.package}", flush=True)
 
 
 def main(book: Book, names=()) -> None:
@@ -462,37 +485,40 @@ def main(book: Book, names=()) -> None:
                                (signal.SIGINT, signal.SIG_DFL))
     try:
         take_footprints(book, pool)
-        recorded = read_record(book)
         runs = {
-            (name, stem): run
-            for name in recorded
-            for stem, run in recorded[name]["runs"].items()
+            (name, claim): run
+            for name, entry in read_record(book).items()
+            for claim, run in entry["runs"].items()
         }
         reach = {name: reached(book, fault) for name, fault in breaks.items()}
         keys = {
-            (name, chapter): key(book, breaks[name], chapter)
+            (name, claim): key(book, breaks[name], claim)
             for name in names or breaks
-            for chapter in reach[name]
+            for claim in reach[name]
         }
-        todo = [(name, chapter) for (name, chapter), present in keys.items()
-                if runs.get((name, topic(chapter)), {}).get("key") != present]
-        print(f"{len(todo)} of {len(keys)} runs; the others are on record", flush=True)
+        todo = {}
+        for (name, claim), present in keys.items():
+            if runs.get((name, claim), {}).get("key") != present:
+                todo.setdefault((name, homes(book)[claim]), []).append(claim)
+        count = sum(map(len, todo.values()))
+        print(f"{count} of {len(keys)} runs of claims; the others are on record", flush=True)
         footprints = read_record(book, "footprints")
         write_record(book, footprints, recorded_runs(breaks, reach, runs))
         start = time.monotonic()
         jobs = {
-            pool.submit(run, book, name, breaks[name], chapter): (name, chapter)
-            for name, chapter in todo
+            pool.submit(run, book, name, breaks[name], claims): (name, chapter)
+            for (name, chapter), claims in todo.items()
         }
         for done, job in enumerate(as_completed(jobs), 1):
             name, chapter = jobs[job]
             found, seconds = job.result()
-            runs[name, topic(chapter)] = {"key": keys[name, chapter]} | found
+            for claim, said in found.items():
+                runs[name, claim] = {"key": keys[name, claim]} | said
             write_record(book, footprints, recorded_runs(breaks, reach, runs))
-            left = (time.monotonic() - start) / done * (len(todo) - done) / 60
-            caught = ", ".join(found.get("caught", ())) or "no claim"
+            left = (time.monotonic() - start) / done * (len(jobs) - done) / 60
+            caught = ", ".join(claim for claim, said in found.items() if "caught" in said)
             print(
-                f"{done:4} of {len(todo)}  {seconds:4.0f} s, {left:4.0f} min left  "
-                f"{name} in {chapter.stem}: {caught}", flush=True)
+                f"{done:4} of {len(jobs)}  {seconds:4.0f} s, {left:4.0f} min left  "
+                f"{name} in {chapter.stem}: {caught or 'no claim'}", flush=True)
     finally:
         pool.shutdown(cancel_futures=True)

@@ -1,8 +1,8 @@
 """The door of the compiled kernel, `_fast.c`, and its twin in NumPy, for where that is not built.
 
 Functions of symmetric matrices. A record has the same bits alone, in any batch, at any place of it,
-on any number of threads, and on every processor that runs the kernel; the twin gives the same up to
-rounding. `SPDLIB_KERNEL=0` selects the twin; `baseline`, `avx2` and `avx512` say how wide the
+on any number of threads, and, where it is not hard, on every processor that runs the kernel; the
+twin gives the same up to rounding. `SPDLIB_KERNEL=0` selects the twin; `baseline`, `avx2` and `avx512` say how wide the
 kernel's vectors are to be, which changes no bit.
 """
 
@@ -118,7 +118,7 @@ def spectral(X, function, p=1.0, *, form="matrices", before=None, after=None, le
     status : array of shape (...)
         INPUT where X is not finite or not symmetric to the last bit; FINE; or HARD, which LAPACK
         computed: eigenvalues beyond `least`, or close to what float64 does not hold, or not found,
-        and on the twin all.
+        and on the twin and beyond `LARGEST_K` all.
     low, high : arrays of shape (...)
         The smallest and the largest eigenvalue of A X Aᵀ; NaN where X is INPUT.
     """

@@ -10,7 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 CORES = os.cpu_count() or 1
-_ALONE = threading.RLock()
+
+
+def _lock_for_forks():
+    """A lock for which a fork waits, so that a child has neither it nor a limit of BLAS for ever."""
+    lock = threading.RLock()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release,
+                            after_in_child=lock.release)
+    return lock
+
+
+_ALONE = _lock_for_forks()
 
 
 def blockwise(function, n, size, threads):

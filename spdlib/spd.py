@@ -358,9 +358,10 @@ def _log_of_far(M, X, beyond):
     M, X = (np.broadcast_to(A, beyond.shape + A.shape[-2:])[beyond] for A in (M, X))
     scales = [np.frexp(A.max(axis=(-2, -1)))[1] for A in (M, X)]
     M, X = (np.ldexp(A, -scale[:, None, None]) for A, scale in zip((M, X), scales, strict=True))
-    U, roots, _ = np.linalg.svd(inverse_triangular(cholesky(M)) @ cholesky(X))
-    logs = 2 * np.log(np.maximum(roots, EPS * roots.max(axis=-1, keepdims=True)))
-    return _compose(logs + math.log(2) * (scales[1] - scales[0])[:, None], U)
+    with calm_blas(M.shape[-1]):
+        U, roots, _ = np.linalg.svd(inverse_triangular(cholesky(M)) @ cholesky(X))
+        logs = 2 * np.log(np.maximum(roots, EPS * roots.max(axis=-1, keepdims=True)))
+        return _compose(logs + math.log(2) * (scales[1] - scales[0])[:, None], U)
 
 
 def log_congruent(A, S):

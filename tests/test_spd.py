@@ -1,6 +1,8 @@
 """SPD matrices: the eigen kernel, the coordinates, the vector space, the metric."""
 
 import math
+import multiprocessing
+import os
 import pathlib
 import re
 import threading
@@ -14,7 +16,7 @@ from conftest import mostly_slow
 from hypothesis import given, settings, strategies as st
 from scipy.stats import beta
 
-from spdlib import _kernel, spd
+from spdlib import AffineInvariant, Ball, _kernel, spd
 from spdlib._kernel import block_size, spectral
 from spdlib._parallel import one_blas_thread
 from spdlib.spd import (LOG_MAX, LOG_MIN, SYMMETRY, distance_logeuclid, expm, invvecd, is_spd, logm,
@@ -500,6 +502,58 @@ def test_blas_has_its_threads_back_when_several_threads_have_used_it():
     for user in users:
         user.join()
     assert blas_threads() == before
+
+
+def forked(work):
+    """Exit code of a forked child that does the work, None where it is still at it after 30 s."""
+    child = multiprocessing.get_context("fork").Process(target=work)
+    child.start()
+    child.join(30)
+    child.kill()
+    return child.exitcode
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_that_is_forked_while_a_thread_holds_blas_can_use_it():
+    inside, done = threading.Event(), threading.Event()
+
+    def hold():
+        while not done.is_set():
+            with one_blas_thread():
+                inside.set()
+                time.sleep(0.01)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    inside.wait()
+    try:
+        codes = [forked(lambda: logm(np.eye(70))) for _ in range(5)]
+    finally:
+        done.set()
+        thread.join()
+    assert codes == [0] * 5
+
+
+def conditioned(k, decades, rng):
+    """A matrix of size k whose eigenvalues go down by so many powers of ten."""
+    Q = np.linalg.qr(rng.standard_normal((k, k)))[0]
+    A = (Q * 10.0**np.linspace(-decades, 0, k)) @ Q.T
+    return (A + A.T) / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("decades", [1, 9])
+def test_steps_to_large_matrices_do_not_depend_on_the_threads_of_blas(decades):
+    threadpoolctl, rng = pytest.importorskip("threadpoolctl"), np.random.default_rng(0)
+    ball = Ball(1.0, conditioned(100, 1, rng), AffineInvariant(100)).tangent()
+    X = conditioned(100, decades, rng)[None]
+    steps = []
+    for threads in 1, 2:
+        with threadpoolctl.threadpool_limits(threads, "blas"):
+            steps.append(ball.seen(X)[0])
+    np.testing.assert_array_equal(*steps)
 
 
 def test_the_page_on_speed_has_the_markers_between_which_the_benchmark_writes():

@@ -19,9 +19,9 @@ PURE = {"proof", "certificate"}  # evidence that takes nothing from the package 
 def catches(entry):
     """The claims that catch a break, by the words that say how: a dict from words to ids."""
     found = {}
-    for run in entry["runs"].values():
-        for id, words in run.get("caught", {}).items():
-            found.setdefault(words, []).append(id)
+    for id, run in entry["runs"].items():
+        if "caught" in run:
+            found.setdefault(run["caught"], []).append(id)
     return {words: sorted(ids) for words, ids in sorted(found.items())}
 
 

@@ -133,10 +133,10 @@ class PrivateFrechetMean(Estimator):
         ----------
         X : array or dask.array of shape (n, k, k), or (n, *space.shape)
             Points of the space. A dask array (`spdlib[dask]`) is summed on its cluster, each chunk
-            where it is, and the release has the bits that it has here: of SPD matrices up to size
-            64 on any processors, by the kernel; else, and for matrices that border on not being
-            SPD, where all workers have the same processors and versions. Workers that compute by
-            another `kernel_path` are refused. On flat spaces, and not for "k-norm gradient" and
+            where it is, and the release has the bits that it has here: on log-Euclidean matrices up
+            to size 64 on any processors, by the kernel; else, and for matrices that border on not
+            being SPD, where all workers have the same processors and versions. Workers that compute
+            by another `kernel_path` are refused. On flat spaces, and not for "k-norm gradient" and
             "truncated loss", which ask for each record.
         y : None
             Not used.

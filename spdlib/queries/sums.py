@@ -135,7 +135,7 @@ def _part(empty, X, start, stop, weights):
     """The sum of one chunk, or its error: of one that is raised a worker tells its log."""
     if empty.path != _path():
         return ValueError(f"a worker computes by {_path()!r}; accepted is {empty.path!r}, as here, "
-                          "so that a record has the same bits wherever it is computed. With "
+                          "since last bits of a record differ between the two. With "
                           "SPDLIB_KERNEL=0 in its environment each computes by 'numpy'")
     try:
         X = records(X, "X", of_numbers(empty.ball.space.numbers))

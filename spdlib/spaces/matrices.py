@@ -100,8 +100,9 @@ class AffineInvariant(Matrices, Curved):
         difference.
         """
         spectrum, *_ = spectral(invvecd(self.vectors(v, "v")), "identity", form="values")
-        i, j = np.triu_indices(self.k, 1)
-        return log_sinhc(np.abs(spectrum[..., j] - spectrum[..., i]) / 2).sum(axis=-1)
+        i, j = np.triu_indices(self.k, 1)  # take: an order in memory in which sums are those alone
+        gaps = spectrum.take(j, axis=-1) - spectrum.take(i, axis=-1)
+        return log_sinhc(np.abs(gaps) / 2).sum(axis=-1)
 
     def volume_bound(self, rho):
         """What `log_volume` nowhere exceeds at this length, shape `(...)`.

@@ -16,7 +16,7 @@ import claimbook
 from claimbook import net, sources
 from claimbook.book import Book, UsageError
 from claimbook.excerpt import excerpt
-from claimbook.ledger import read_claims, recorded
+from claimbook.ledger import MIME, read_claims, recorded
 from claimbook.run import execute
 from claimbook.sphinx import net_page
 
@@ -37,10 +37,10 @@ def test_a_break_is_a_change_of_a_text_that_stands_once():
 
 
 @pytest.mark.slow
-def test_a_break_names_a_claim_whose_chapter_executes_it():
+def test_a_break_names_a_claim_that_executes_it():
     for name, fault in BREAKS.items():
         assert set(fault) == {"module", "old", "new", "claim"}, name
-        assert TESTED[fault["claim"]] in net.reached(BOOK, fault), name
+        assert fault["claim"] in net.reached(BOOK, fault), name
 
 
 @pytest.mark.parametrize("old", ["def ", "no such text"])
@@ -69,22 +69,22 @@ def test_faults_in_python_run_on_the_twin_and_those_in_c_know_their_source(tmp_p
     copy = Book.at(tmp_path / "book")
     shutil.copytree(BOOK.folder, copy.folder)
     for fault, moves in [*((fault, True) for fault in compiled), (in_python, False)]:
-        before = net.key(copy, fault, copy.chapters()[1])
+        before = net.key(copy, fault, "TG-07")
         source = tmp_path / "spdlib/_fast.c"
         source.write_text(source.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-        assert (net.key(copy, fault, copy.chapters()[1]) != before) == moves
+        assert (net.key(copy, fault, "TG-07") != before) == moves
 
 
 @pytest.mark.slow
 @each_break
 def test_a_break_is_caught_by_its_claim(name):
     claim = BREAKS[name]["claim"]
-    alone = excerpt(TESTED[claim], claim)
-    found, _ = net.run(BOOK, name, BREAKS[name], alone, run_on=False)
-    assert list(found.get("caught", ())) == [claim] and "errors" not in found, found
-    run = RECORD.get(name, {}).get("runs", {}).get(net.topic(TESTED[claim]), {})
-    if found["caught"].items() - run.get("caught", {}).items():  # by chance, for want of a seed?
-        assert net.outcome(execute(alone, book=ROOT / "book")) == {}, "or is the excerpt too small?"
+    found, _ = net.run(BOOK, name, BREAKS[name], [claim])
+    assert list(found) == [claim] and list(found[claim]) == ["caught"], found
+    run = RECORD.get(name, {}).get("runs", {}).get(claim, {})
+    if found[claim]["caught"] != run.get("caught"):  # by chance, for want of a seed?
+        alone = execute(excerpt(TESTED[claim], claim), book=ROOT / "book")
+        assert net.outcome(alone, [claim]) == {claim: {}}, "or is the excerpt too small?"
 
 
 def error_output(name, message):
@@ -105,7 +105,10 @@ def executed(*errors):
 
 def test_a_claim_catches_only_by_an_exception_of_its_own_that_names_it():
     test = 'with claim("{}", "holds", seed) as c:'
-    found = net.outcome(executed(
+    passed = executed((test.format("TG-06"),)).cells
+    passed[0].outputs = [Node(output_type="display_data", data={
+        MIME: {"id": "TG-06", "stated": "holds", "verdict": "holds", "checks": []}})]
+    notebook = executed(
         ("x = 1",),
         (test.format("TG-01"), "VerdictDiffers", "TG-01: stated holds, computed corrected"),
         (test.format("TG-02"), "Inconclusive", "TG-02: exact leaves 0 candidates standing "
@@ -114,14 +117,14 @@ def test_a_claim_catches_only_by_an_exception_of_its_own_that_names_it():
         ("y = x", "NameError", "name 'x' is not defined"),
         (test.format("TG-04"), "NameError", "name 'y' is not defined"),
         (test.format("TG-03"), "Inconclusive", "TG-03: sample is empty or has a NaN"),
-    ))
-    assert found == {
-        "caught": {"TG-01": "comes out as corrected", "TG-02": "nothing left standing",
-                   "TG-03": "a NaN"},
-        "untested": {"TG-04": "NameError"},
-        "errors": ["NameError", "ValueError"],
+        (test.format("TG-05"),),
+    )
+    notebook.cells += passed
+    assert net.outcome(notebook, [f"TG-0{i}" for i in range(1, 7)]) == {
+        "TG-01": {"caught": "comes out as corrected"}, "TG-02": {"caught": "nothing left standing"},
+        "TG-03": {"caught": "a NaN"}, "TG-04": {"untested": "NameError"},
+        "TG-05": {"untested": "not reached"}, "TG-06": {},
     }
-    assert net.outcome(executed(("x = 1",))) == {}
 
 
 @pytest.mark.parametrize("message, words", [
@@ -155,29 +158,31 @@ def recorder(tmp_path, monkeypatch):
 def test_a_recorder_that_was_killed_goes_on_where_it_ended(recorder, monkeypatch):
     (book, name), ran = recorder, []
 
-    def run(book, name, fault, chapter):
+    def run(book, name, fault, claims):
         if len(ran) == 2:
             raise KeyboardInterrupt
-        ran.append(chapter)
-        return {"caught": {"TG-05": "nothing left standing"}}, 1.0
+        ran.append(claims)
+        return {claim: {"caught": "nothing left standing"} for claim in claims}, 1.0
 
     monkeypatch.setattr(net, "run", run)
     with pytest.raises(KeyboardInterrupt):
         net.main(book)
-    assert len(net.read_record(book)[name]["runs"]) == 2
-    before, again = [*ran], []
-    monkeypatch.setattr(net, "run", lambda book, name, fault, each: (again.append(each) or {}, 1.0))
+    before, again = sum(ran, []), []
+    assert sorted(net.read_record(book)[name]["runs"]) == sorted(before)
+    monkeypatch.setattr(net, "run", lambda book, name, fault, claims: (
+        again.extend(claims) or {claim: {} for claim in claims}, 1.0))
     net.main(book)
-    assert sorted(before + again) == net.reached(book, BREAKS[name])
+    assert sorted(before + again) == sorted(net.reached(book, BREAKS[name]))
     runs = net.read_record(book)[name]["runs"]
-    assert list(runs) == [net.topic(chapter) for chapter in net.reached(book, BREAKS[name])]
+    assert list(runs) == net.reached(book, BREAKS[name])
+    assert {claim for claim, run in runs.items() if "caught" in run} == {*before}
     once = book.record.read_bytes()
     net.main(book)
     assert len(before + again) == len(runs) and book.record.read_bytes() == once
 
 
 @pytest.mark.slow
-def test_a_run_has_another_key_once_the_break_the_chapter_a_module_or_the_engine_changes(
+def test_a_run_has_another_key_once_the_break_the_claim_a_module_or_the_engine_changes(
         monkeypatch):
     fault = next(iter(BREAKS.values()))
     first, *others = net.reached(BOOK, fault)
@@ -186,19 +191,25 @@ def test_a_run_has_another_key_once_the_break_the_chapter_a_module_or_the_engine
     assert before not in {net.key(BOOK, fault, other) for other in others}
     assert before != net.key(BOOK, fault | {"new": "another"}, first)
     broken = net.dotted(BOOK, fault["module"])
+
+    def again():
+        net.called.cache_clear()
+        return net.key(BOOK, fault, first)
+
     for content in (("another", own, further), (code, own - {broken}, further),
                     (code, own, further | {broken})):
-        monkeypatch.setattr(net, "content", lambda book, chapter, content=content: content)
-        assert before != net.key(BOOK, fault, first)
-    monkeypatch.setattr(net, "content", lambda book, chapter: (code, own, further))
-    assert before == net.key(BOOK, fault, first)
+        monkeypatch.setattr(net, "content", lambda book, claim, content=content: content)
+        assert before != again()
+    monkeypatch.setattr(net, "content", lambda book, claim: (code, own, further))
+    assert before == again()
     monkeypatch.setattr(claimbook, "ENGINE", "another")
-    assert before != net.key(BOOK, fault, first)
+    assert before != again()
+    net.called.cache_clear()
 
 
 @pytest.mark.slow
 def test_the_engine_counts_by_its_version_and_by_nothing_else():
-    code, own, others = net.content(BOOK, net.claiming(BOOK)[0])
+    code, own, others = net.content(BOOK, "TG-07")
     assert "from claimbook import claim" in code and "claimbook" in sources.modules(ROOT, code)
     assert "spdlib.spd" in own and not others
 
@@ -268,12 +279,13 @@ def module(tmp_path):
 @pytest.mark.parametrize("lead", ["from own.inner.module import Two, pi",
                                   "from own.inner import module\nmodule.Two, module.pi",
                                   "import own.inner.module as m\nm.Two, m.pi"])
-def test_what_a_chapter_depends_on_is_what_it_calls_and_what_that_names(module, monkeypatch, lead):
+def test_what_a_claim_depends_on_is_what_it_calls_and_what_that_names(module, monkeypatch, lead):
     code = f"{lead}\nTwo().half, pi"
-    monkeypatch.setattr(net, "content", lambda book, chapter: (code, {"own.inner.module"}, set()))
+    monkeypatch.setattr(net, "content", lambda book, claim: (code, {"own.inner.module"}, set()))
 
     def called(text):
-        return net.called(module(text), None, {"inner.module": ["Two.half"]})
+        net.called.cache_clear()
+        return net.called(module(text), "TG-01", frozenset({("inner.module", "Two.half")}))
 
     before = called(MODULE)
     for same in (("What it does.", "Other words."), ("  # why", ""), ("A class.", "Words."),
@@ -309,14 +321,20 @@ def test_a_name_is_followed_through_packages_to_the_module_in_which_it_stands(mo
 def test_modules_that_are_not_under_test_count_as_they_stand(module, tmp_path):
     book = module(MODULE)
     (tmp_path / "tools.py").write_text("x = 1\n")
-    chapter = tmp_path / "book/01_a.ipynb"
-    chapter.write_text(json.dumps({"cells": [{"cell_type": "code", "source":
-                                              "import tools\nfrom own.inner.module import one"}]}))
-    _, own, others = net.content(book, chapter)
+    import nbformat  # here, since it takes seconds
+
+    source = ("import tools, json\nfrom own.inner.module import one, Two\ny = 1\n"
+              'with claim("TG-01", "holds", seed) as c:\n    c.equal(tools.x, stated=one())')
+    cell = nbformat.v4.new_code_cell(source)
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "book/01_a.ipynb")
+    code, own, others = net.content(book, "TG-01")
     assert own == {"own.inner.module"} and others == {"tools"}
-    before = net.called(book, chapter, {"inner.module": ["one"]})
+    assert code.splitlines()[:2] == ["import tools", "from own.inner.module import one"]
+    assert "y = 1" not in code
+    before = net.called(book, "TG-01", frozenset({("inner.module", "one")}))
     (tmp_path / "tools.py").write_text("x = 2\n")
-    assert before != net.called(book, chapter, {"inner.module": ["one"]})
+    net.called.cache_clear()
+    assert before != net.called(book, "TG-01", frozenset({("inner.module", "one")}))
 
 
 def test_a_fault_stands_in_the_functions_that_its_lines_belong_to(module):
@@ -375,38 +393,31 @@ def test_the_record_has_the_breaks_of_the_list_and_no_others():
 
 
 def test_the_record_says_that_each_break_is_caught_by_its_claim():
-    caught = {name: {id for run in entry["runs"].values() for id in run.get("caught", ())}
-              for name, entry in RECORD.items()}
-    loose = [name for name, fault in BREAKS.items() if fault["claim"] not in caught[name]]
-    assert loose == [], UNFINISHED
+    runs = {name: RECORD[name]["runs"].get(fault["claim"], {}) for name, fault in BREAKS.items()}
+    assert [name for name, run in runs.items() if "caught" not in run] == [], UNFINISHED
 
 
 @pytest.mark.slow
-def test_the_record_has_the_footprints_of_the_chapters_as_they_stand():
-    assert [chapter.stem for chapter in net.claiming(BOOK)
-            if not net.traced(BOOK, chapter)] == [], UNFINISHED
+def test_the_record_has_the_footprints_of_the_claims_as_they_stand():
+    assert [claim for claim in net.homes(BOOK) if not net.traced(BOOK, claim)] == [], UNFINISHED
 
 
 @pytest.mark.slow
-def test_the_record_has_a_run_for_each_chapter_that_executes_the_fault():
+def test_the_record_has_a_run_for_each_claim_that_executes_the_fault():
     for name, entry in RECORD.items():
-        expected = [net.topic(chapter) for chapter in net.reached(BOOK, BREAKS[name])]
-        assert list(entry["runs"]) == expected, f"{name}: {UNFINISHED}"
+        assert list(entry["runs"]) == net.reached(BOOK, BREAKS[name]), f"{name}: {UNFINISHED}"
 
 
 def test_every_claim_on_record_is_known():
     _, claims = read_claims(ROOT / "book")
-    for entry in RECORD.values():
-        for run in entry["runs"].values():
-            assert {*run.get("caught", ()), *run.get("untested", ())} <= set(claims)
+    assert {claim for entry in RECORD.values() for claim in entry["runs"]} <= set(claims)
 
 
 def test_the_page_leads_from_each_break_to_its_claims_and_from_each_claim_to_its_breaks():
     words = "n < 2 left standing"
     fault = {"module": "spd", "old": "x < y", "new": ""}
-    record = {"a fault": fault | {"runs": {"spd": {"caught": {"TG-02": words}},
-                                           "utility": {"caught": {"TG-01": words}}}},
-              "another": fault | {"runs": {"spd": {"untested": {"TG-03": "NameError"}}}}}
+    record = {"a fault": fault | {"runs": {"TG-02": {"caught": words}, "TG-01": {"caught": words}}},
+              "another": fault | {"runs": {"TG-03": {"untested": "NameError"}}}}
     kinds = {"TG-01": "exact", "TG-02": "search", "TG-03": "exact", "TG-04": "proof"}
     rows = [{"id": id, "verdict": "holds", "evidence": [{"kind": kind}]}
             for id, kind in kinds.items()]

@@ -316,6 +316,8 @@ def log_volume_is_the_log_determinant_of_the_derivative_of_exp(space, p):
     log_det = np.linalg.slogdet(derivative_of_exp(space, p.M, p.v))[1]
     np.testing.assert_allclose(space.log_volume(p.v), log_det, rtol=0, atol=1e-6)
     assert (np.abs(space.log_volume(1e-9 * p.v)) <= 1e-15).all()
+    alone = [space.log_volume(v) for v in p.v]
+    assert np.array_equal(space.log_volume(p.v), alone)
     assert space.log_volume(p.v[None]).shape == (1, p.n)
 
 
