@@ -2,8 +2,8 @@
 
 Functions of symmetric matrices. A record has the same bits alone, in any batch, at any place of it,
 on any number of threads, and, where it is not hard, on every processor that runs the kernel; the
-twin gives the same up to rounding. `SPDLIB_KERNEL=0` selects the twin; `baseline`, `avx2` and `avx512` say how wide the
-kernel's vectors are to be, which changes no bit.
+twin gives the same up to rounding. `SPDLIB_KERNEL=0` selects the twin; `baseline`, `avx2` and
+`avx512` say how wide the kernel's vectors are to be, which changes no bit.
 """
 
 import contextlib

@@ -13,7 +13,7 @@ CORES = os.cpu_count() or 1
 
 
 def _lock_for_forks():
-    """A lock for which a fork waits, so that a child has neither it nor a limit of BLAS for ever."""
+    """A lock for which a fork waits: a child has neither it, nor a limit of BLAS, for ever."""
     lock = threading.RLock()
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release,

@@ -122,7 +122,8 @@ class BudgetAccountant:
                     who = "" if group is None else f"group {spent.group!r}: "
                     raise ValueError(f"{who}mechanism is {mechanism!r}; accepted are releases that "
                                      f"({self.epsilon}, {self.delta}) holds, of which epsilon "
-                                     f"{self._total(spent.group):.6g} is spent")
+                                     f"{self._total(spent.group):.6g} is spent and "
+                                     f"{self._left(self.delta, spent.group):.3g} remains")
                 self._spent.append(spent)
             yield
         except BaseException as error:  # an interrupt is no reason to keep what was not used
@@ -156,24 +157,8 @@ class BudgetAccountant:
         """
         delta = self.delta if delta is None else fields.delta(delta, "delta")
         group = group_label(group)
-
-        def fits(epsilon):
-            cost = Cost("gaussian", gdp_mu(epsilon, delta) * (1 + 4 * EPS)) if delta else \
-                Cost("pure", epsilon)
-            return self._fits(Spent(cost, group))
-
         with self._held():
-            low, high = FINEST, 1e3
-            if not fits(low):
-                return 0.0
-            if fits(self.epsilon):
-                low = self.epsilon
-                if not fits(min(low * (1 + SHORTFALL), high)):
-                    return low
-            while high > low * (1 + SHORTFALL):
-                middle = math.sqrt(low * high)
-                low, high = (middle, high) if fits(middle) else (low, middle)
-            return low
+            return self._left(delta, group)
 
     def hand_over(self) -> str:
         """The account as a document, JSON; from now on this object refuses to spend.
@@ -253,6 +238,26 @@ class BudgetAccountant:
         groups = set(of) if group is None else {group}
         common = of[None]
         return {tuple(sorted(of[g] + ([] if g is None else common))) for g in groups}
+
+    def _left(self, delta, group):
+        """What `remaining` returns, for one who has the lock."""
+
+        def fits(epsilon):
+            cost = Cost("gaussian", gdp_mu(epsilon, delta) * (1 + 4 * EPS)) if delta else \
+                Cost("pure", epsilon)
+            return self._fits(Spent(cost, group))
+
+        low, high = FINEST, 1e3
+        if not fits(low):
+            return 0.0
+        if fits(self.epsilon):
+            low = self.epsilon
+            if not fits(min(low * (1 + SHORTFALL), high)):
+                return low
+        while high > low * (1 + SHORTFALL):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        return low
 
     def _fits(self, spent):
         histories = self._histories(spent.group, spent)

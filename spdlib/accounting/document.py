@@ -16,8 +16,8 @@ import numpy as np
 
 from .._checks import choice, flag, integer, positive
 from ..mechanisms import public_of
-from ..spaces.ball import POLICIES, ball_radius
-from . import fields
+from ..spaces.ball import POLICIES, Ball, ball_radius
+from . import fields, regions
 from .account import Group, group_label
 from .fields import Document, may, must
 
@@ -53,6 +53,13 @@ def _labels_of(value, name):
         raise ValueError(f"{name} is {value!r}; accepted are one or more texts that UTF-8 can "
                          "write, or finite numbers, no two alike")
     return tuple(value)
+
+
+def _balls_of(value, name):
+    """Balls of classes, as a tuple."""
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"{name} is {value!r}; accepted is a list of balls")
+    return tuple(fields.read(ReleasedBall, each, name) for each in value)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -105,7 +112,9 @@ class Release(Document):
     n : int
         Number of records.
     ball : ReleasedBall
-        The ball to which records were clipped.
+        The ball to which records were clipped, or of which the search for others began.
+    balls : tuple of ReleasedBall
+        Of class means, the balls that were found for the classes.
     x_range, speed : array of shape (2,), and float
         Of a regression: where x lies, and how far a curve may go from one end to the other.
     bias : float
@@ -151,6 +160,7 @@ class Release(Document):
     adjacency: str = must(lambda value, name: choice(value, name, (ADJACENCY,)))
     n: int = must(lambda value, name: integer(value, name, 1))
     ball: ReleasedBall = must(lambda value, name: fields.read(ReleasedBall, value, name))
+    balls: tuple | None = may(_balls_of)
     x_range: np.ndarray | None = may(fields.array)
     speed: float | None = may(fields.size)
     bias: float | None = may(fields.size)
@@ -159,6 +169,51 @@ class Release(Document):
     group: Group = may(lambda value, name: group_label(value))
     seeded: bool = must(flag)
     versions: dict = must(fields.dict_of(fields.text))
+
+    def within(self, level: float = 0.95) -> float:
+        """How far the mean of the clipped records may be, over the noise alone.
+
+        With this probability it is no further from the release, projected and shrunk ones included
+        (claim SP-37). For a mean on a flat space, with noise whose law does not depend on the data.
+
+        Parameters
+        ----------
+        level : float
+            From 0.5 to 0.9999.
+
+        Returns
+        -------
+        float
+            In the distance of the space; in that of the chart for a tangent mean.
+        """
+        return regions.within(self, level)
+
+    def region(self, level: float = 0.95, bias: float = 0.0) -> float:
+        """How far the mean of the population, clipped to `ball`, may be: noise and sampling.
+
+        With about this probability it is no further from the release, by the central limit theorem
+        and for the worst covariance of the trace that the spread tells (claim SP-37). About records
+        that lie outside of the ball it knows nothing, but for what `bias` says.
+
+        Parameters
+        ----------
+        level : float
+            From 0.5 to 0.9999.
+        bias : float
+            How far clipping moves the mean of the population at most, as you declare it; with it
+            the region is about the mean without clipping.
+
+        Returns
+        -------
+        float
+            In the distance of the space; in that of the chart for a tangent mean.
+
+        Raises
+        ------
+        ValueError
+            For a release without a `spread`.
+        """
+        return regions.region(self, level, bias)
 
     def to_dict(self) -> dict:
         """The document, of what JSON knows: an array is a nested list, and None is left out.
@@ -207,17 +262,22 @@ def in_words(promise: str, mechanism: Any, query: Any, seeded: bool) -> str:
     return promise
 
 
+def released_ball(ball: Ball, private: bool) -> ReleasedBall:
+    """A ball as a document shows it."""
+    return ReleasedBall(radius=ball.radius, center=ball.center, space=repr(ball.space),
+                        private=private)
+
+
 def document(private: Any, query: Any, mechanism: Any, *, group: Group, seeded: bool,
-             **released: Any) -> Release:
+             ball: Ball | None = None, **released: Any) -> Release:
     """The Release of a fitted estimator; `released` are the fields that only its kind has.
 
-    Nothing but these depends on a record.
+    Nothing but these depends on a record, and the `ball` where it was found privately.
     """
     noise = {name: float(value) for name, value in public_of(mechanism).items()}
     mu = noise.get("mu")
     rho = None if mu is None else noise.get("rho", math.nextafter(mu * mu / 2, math.inf))
-    ball = ReleasedBall(radius=query.radius, center=query.ball.center, space=repr(query.space),
-                        private=False)
+    shown = released_ball(ball or query.ball, private=ball is not None)
     versions = {"spdlib": sys.modules["spdlib"].__version__, "python": platform.python_version()}
     for name in PACKAGES:  # those that are installed
         for package in importlib.metadata.distributions(name=name):
@@ -225,7 +285,7 @@ def document(private: Any, query: Any, mechanism: Any, *, group: Group, seeded: 
     return Release(estimator=type(private).__name__, mechanism=mechanism.name,
                    on_invalid=query.on_invalid, noise=noise, epsilon=float(private.epsilon),
                    delta=float(private.delta), mu=mu, rho=rho, privacy=private.privacy_,
-                   adjacency=ADJACENCY, n=query.n, ball=ball, group=group_label(group),
+                   adjacency=ADJACENCY, n=query.n, ball=shown, group=group_label(group),
                    seeded=seeded, versions=versions, **released)
 
 
@@ -258,9 +318,10 @@ def _agreeing(one):
         "log_mean": (np.shape(one.step), "that of step"),
         "x_range": ((2,), "two ends"),
         "means": (classes + center, "a point for each label"),
-        "counts": (classes, "one for each label")
+        "counts": (classes, "one for each label"),
+        "balls": (classes, "one for each label"),
     }
     for name, (accepted, why) in shapes.items():
-        if name in have and (shape := have[name].shape) != accepted:
+        if name in have and (shape := np.shape(have[name])) != accepted:
             raise ValueError(f"{name} has shape {shape}; accepted is {accepted}, {why}")
     return one

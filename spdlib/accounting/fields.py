@@ -60,7 +60,7 @@ def plain(value: Any) -> Any:
         value = {name: each for name, each in present.items() if each is not None}
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items()}
-    return list(value) if isinstance(value, tuple) else value
+    return [plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 def json_of(text: str) -> Any:

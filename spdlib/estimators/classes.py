@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import Seed
+from ..accounting import document, released_ball
 from ..accounting.account import Account, Group
 from ..mechanisms import MEANS, Choice, Mechanism, chosen
+from ..mechanisms.refined import Refined, refined
 from ..queries import ClassSums
 from ..spaces.ball import Ball, project_to_ball, shrink_to_center
 from .base import Estimator, check_shrinks, paid
@@ -49,6 +51,8 @@ class PrivateClassMeans(Estimator):
         Whether each mean is drawn towards the centre by what the noise of its sum says, before it
         is projected, as `PrivateFrechetMean` does it; on spaces of 3 dimensions and more. The mean
         of a class that is small beside the noise then often is the centre.
+    refine : None, "auto" or int
+        As of `PrivateFrechetMean`: here each class gets a ball of its own.
 
     Attributes
     ----------
@@ -56,6 +60,9 @@ class PrivateClassMeans(Estimator):
         The releases, points of the ball.
     classes_ : array of shape (classes,)
         The labels, as they were given.
+    balls_ : list of Ball
+        The balls to which the records of the classes were clipped: the public one, or those that
+        `refine` has found.
     counts_ : array of shape (classes,)
         Numbers of records: noisy ones with private labels, which may be below 0, exact public ones
         with public labels.
@@ -64,6 +71,8 @@ class PrivateClassMeans(Estimator):
         smaller as its class has records.
     privacy_ : str
         The promise in words.
+    release_ : Release
+        All of this as a document that may be published.
 
     Notes
     -----
@@ -89,11 +98,12 @@ class PrivateClassMeans(Estimator):
     def __init__(self, epsilon: float, delta: float, ball: Ball | None = None,
                  classes: ArrayLike | None = None,
                  mechanism: str | type[Mechanism] | Choice = "gaussian", on_invalid: str = "raise",
-                 *, labels: str = "private", shrink: bool = False, **moved: Any):
+                 *, labels: str = "private", shrink: bool = False, refine: int | str | None = None,
+                 **moved: Any):
         self._refuse(moved)
         self.epsilon, self.delta, self.ball, self.classes = epsilon, delta, ball, classes
         self.mechanism, self.on_invalid = mechanism, on_invalid
-        self.labels, self.shrink = labels, shrink
+        self.labels, self.shrink, self.refine = labels, shrink, refine
 
     @np.errstate(all="ignore")
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: Seed = None, accountant: Account = None,
@@ -122,25 +132,52 @@ class PrivateClassMeans(Estimator):
         """
         self._forget()
         query = ClassSums(X, y, self.classes, self.ball, self.on_invalid, self.labels)
-        mechanism = chosen(self.mechanism, MEANS).of(query, self.epsilon, self.delta)
+        asked = chosen(self.mechanism, MEANS)
+        parts = refined(asked, query, self.epsilon, self.delta, self.refine, self.shrink)
+        mechanism = parts or asked.of(query, self.epsilon, self.delta)
         if mechanism.law != "gaussian":
             raise ValueError(f"mechanism is {self.mechanism!r}; accepted are those of Gaussian "
                              "noise, whose price does not grow with the number of classes")
         check_shrinks(self.shrink, query, mechanism)
         draw = paid(mechanism, query, query.dim, rng, accountant, group)
-        steps, counts = query.means(draw(), getattr(mechanism, "grid", None))
-        if self.shrink:
-            noise = mechanism.sigma / np.maximum(counts, 1)
-            steps = np.stack([shrink_to_center(*each) for each in zip(steps, noise, strict=True)])
-        steps = project_to_ball(steps, query.radius)
-        space, center = query.space, query.ball.center
+        answer, space, center, found = draw(), query.space, query.ball.center, {}
+        if isinstance(mechanism, Refined):
+            about, radii, steps, counts, _ = mechanism.found(answer)
+            counts = query.counts if self.labels == "public" else counts  # as whole numbers
+            found["shares"] = mechanism.shares
+        else:
+            steps, counts = query.means(answer, getattr(mechanism, "grid", None))
+            if self.shrink:
+                noise = mechanism.sigma / np.maximum(counts, 1)
+                steps = [shrink_to_center(*each) for each in zip(steps, noise, strict=True)]
+            steps = project_to_ball(steps, query.radius)
+            about, radii = np.zeros_like(steps), np.full(len(steps), query.radius)
+        self.balls_ = [query.ball.moved(*each) for each in zip(about, radii, strict=True)]
         self.means_ = np.stack(
-            [space.exp(center, space.within_reach(center, step)) for step in steps])
+            [space.exp(center, space.within_reach(center, step)) for step in about + steps])
         self.classes_, self.counts_ = query.classes, counts
         replaced = f"one of n = {query.n} records is replaced, with its label; n"
         if self.labels == "public":
             replaced = "one record is replaced within its class; labels, and so sizes of classes"
         words = (f", all means together, when {replaced}, the classes and the ball of radius "
                  f"{query.radius} are public")
+        if found:
+            found["balls"] = tuple(released_ball(ball, private=True) for ball in self.balls_)
+            words += "; the balls of the classes are part of what is released"
         self._promise(words, mechanism, query, rng is not None)
+        self.release_ = document(self, query, mechanism, group=group, seeded=rng is not None,
+                                 means=self.means_, steps=about + steps,
+                                 labels=tuple(self.classes_.tolist()),
+                                 counts=np.asarray(counts, float), shrink=self.shrink, **found)
         return self
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """The label of the nearest mean for each record of shape `(n, *space.shape)`.
+
+        What it says of records that were not fitted costs no privacy.
+        """
+        if not hasattr(self, "means_"):
+            raise ValueError("no means have been released; accepted is a prediction after fit")
+        X = np.asarray(X)
+        distances = np.stack([self.ball.space.dist(X, mean) for mean in self.means_])
+        return self.classes_[distances.argmin(axis=0)]

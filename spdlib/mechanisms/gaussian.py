@@ -46,6 +46,14 @@ class TangentGaussian(GaussianNoise):
         """The mechanism for this query."""
         return cls(query.chart_sensitivity, epsilon, delta)
 
+    @classmethod
+    def with_mu(cls, query, mu):
+        """That of this parameter of Gaussian differential privacy, for one part of a release."""
+        made = cls.__new__(cls)
+        made.sensitivity, made.sigma = query.chart_sensitivity, query.chart_sensitivity / mu
+        made.mu = loss_of(made.sensitivity, made.sigma)
+        return made
+
 
 class ClassicalGaussian(TangentGaussian):
     """The same with the scale of Theorem 2.1, for ε < 1, which is never the smaller one."""

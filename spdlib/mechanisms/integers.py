@@ -88,9 +88,13 @@ class DiscreteGaussian(GaussianNoise):
 
     def __init__(self, radius: float, n: int, epsilon: float, delta: float,
                  divisor: float | None = None):
-        self.radius, self.n = ball_radius(radius), integer(n, "n", 1, MOST_RECORDS)
-        self.divisor = positive(n if divisor is None else divisor, "divisor")
-        noise = sigma_analytic(2 * self.radius, epsilon, delta)
+        radius, n = ball_radius(radius), integer(n, "n", 1, MOST_RECORDS)
+        divisor = positive(n if divisor is None else divisor, "divisor")
+        self._take(radius, n, divisor, sigma_analytic(2 * radius, epsilon, delta))
+
+    def _take(self, radius, n, divisor, noise):
+        """`noise` is the standard deviation that a sum of continuous noise would have."""
+        self.radius, self.n, self.divisor = radius, n, divisor
         by_noise = 2.0**(math.frexp(noise)[1] - BITS)
         self.grid = max(by_noise, finest_grid(self.radius, self.n))
         self.scale = math.hypot(noise / self.grid, SMOOTHING) * (1 + 1e-12)  # more than rounding
@@ -107,6 +111,13 @@ class DiscreteGaussian(GaussianNoise):
         _flat(query)
         _opendp()
         return cls(query.radius, query.n, epsilon, delta, query.divisor)
+
+    @classmethod
+    def with_mu(cls, query, mu):
+        """That of this parameter of Gaussian differential privacy, for one part of a release."""
+        made = cls.__new__(cls)
+        made._take(query.radius, query.n, query.divisor, 2 * query.radius / mu)
+        return made
 
     @staticmethod
     def source(rng):

@@ -3,4 +3,4 @@
 from .classes import ClassSums as ClassSums
 from .curve import CurveQuery as CurveQuery
 from .mean import (FrechetMean as FrechetMean, Mean as Mean, RunningMean as RunningMean,
-                   frechet_sensitivity as frechet_sensitivity)
+                   check_flat as check_flat, frechet_sensitivity as frechet_sensitivity)

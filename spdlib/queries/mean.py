@@ -162,6 +162,11 @@ class FrechetMean(Mean):
                              "is None")
         return self.ball.seen(self._X, self.on_invalid)[0]
 
+    @property
+    def as_read(self) -> ArrayLike:
+        """The records as they were read, an array or dask.array. They are not private."""
+        return self._X
+
     @functools.cached_property
     def points(self):
         """The clipped records, shape `(n, *space.shape)`. They are not private."""

@@ -139,6 +139,19 @@ class Ball:
         ball.__setstate__({"radius": radius, "center": self.center, "space": space})
         return ball
 
+    def moved(self, step: np.ndarray, radius: float) -> "Ball":
+        """The ball of this radius about the point to which a step from the centre leads.
+
+        Nothing is refused: the step and the radius may be what a release has found.
+        """
+        ball = object.__new__(Ball)
+        ball.__setstate__({
+            "radius": float(radius),
+            "center": self.space.exp(self.center, step),
+            "space": self.space
+        })
+        return ball
+
     @property
     def harmless(self) -> bool:
         """Whether projecting any point onto the ball never takes it further from one of the ball.

@@ -14,8 +14,8 @@ import sklearn.base
 from conftest import mostly_slow
 
 from spdlib import (AffineInvariant, Ball, BudgetAccountant, FrechetMean, LogEuclidean,
-                    PrivateClassMeans, PrivateFrechetMean, Sphere, TangentGaussian, TangentSpace,
-                    expm, invvecd, random_spd)
+                    PrivateClassMeans, PrivateFrechetMean, Release, Sphere, TangentGaussian,
+                    TangentSpace, distance_logeuclid, expm, invvecd, random_spd)
 from spdlib.audit import audit
 from spdlib.mechanisms import DiscreteGaussian, L2Mechanism
 from spdlib.queries import ClassSums
@@ -212,8 +212,13 @@ def test_nothing_but_means_and_private_numbers_depends_on_the_data(labels):
     for X, y in neighbours:
         fit = private(labels).fit(X, y, rng=0)
         rest = {name: value for name, value in vars(fit).items() if name.endswith("_")}
-        assert set(rest) == {"means_", "classes_", "counts_", "mechanism_", "privacy_"}
+        assert set(rest) == {"means_", "classes_", "counts_", "mechanism_", "privacy_", "balls_",
+                             "release_"}
         rest["mechanism_"] = vars(rest["mechanism_"])
+        shown = rest["release_"] = rest["release_"].to_dict()
+        assert Release.from_dict(shown) == fit.release_
+        assert shown.pop("means") == rest["means_"].tolist() and shown.pop("steps")
+        assert shown.pop("counts") == rest["counts_"].tolist()
         rest["classes_"] = rest["classes_"].tolist()
         rest.pop("means_")
         if labels == "private":
@@ -282,8 +287,17 @@ def test_all_classes_are_one_entry_of_an_account_written_before_a_label_is_looke
     assert account.total() == 0
     private().fit(RECORDS, LABELS, accountant=account)
     assert account.total() == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="epsilon 1 is spent"):
+    with pytest.raises(ValueError, match="epsilon 1 is spent and 0 remains"):
         private(epsilon=0.1).fit(RECORDS, ["x"] * N, accountant=account)
+
+
+def test_a_record_is_of_the_class_whose_mean_is_nearest():
+    fit = private(epsilon=50.0).fit(RECORDS, LABELS, rng=0)
+    assert fit.predict(fit.means_).tolist() == fit.classes_.tolist()
+    distances = np.stack([distance_logeuclid(RECORDS, mean) for mean in fit.means_])
+    assert (fit.predict(RECORDS) == fit.classes_[distances.argmin(axis=0)]).all()
+    with pytest.raises(ValueError, match="no means have been released"):
+        private().predict(RECORDS)
 
 
 @pytest.mark.slow

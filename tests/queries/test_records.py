@@ -14,6 +14,7 @@ from conftest import mostly_slow
 from spdlib import (NoisyDescent, PrivateClassMeans, PrivateFrechetMean, PrivateGeodesicRegression,
                     private_clipped_count)
 from spdlib.queries import ClassSums, CurveQuery, FrechetMean, RunningMean
+from spdlib.queries.passes import Passes
 from spdlib.queries.sums import ClippedSum
 from spdlib.spaces import (AffineInvariant, Ball, Euclidean, KendallPlanar, LogEuclidean, Sphere,
                            TangentSpace)
@@ -237,6 +238,49 @@ def test_a_regression_sees_the_steps_that_records_have_alone(name, tmp_path):
                 break
 
 
+def passes(query, ball):
+    """What two passes say: sums and numbers about centres that lie off that of the ball."""
+    about = np.outer([0.25, -0.5], np.ones(ball.space.dim)) / ball.space.dim
+    asked, radii = Passes(query), np.array([0.7, 1.5])[:len(Passes(query).counts)]
+    about = about[:len(radii)]
+    return asked.sums(about, radii).total(), asked.near(about, radii).total(), about, radii
+
+
+@every(FLAT)
+def test_a_pass_adds_up_what_records_have_alone_and_a_bad_one_is_the_centre_found(name, tmp_path):
+    ball, X = FLAT[name]
+    bad = replaced(X, 4, "NaN")
+    steps, sound = alone(ball, bad)
+    labels = np.arange(N) % 2
+    *_, about, radii = passes(ClassSums(bad, labels, [0, 1], ball, "center"), ball)
+    off = np.where(sound[:, None], (steps - about[labels]) / radii[labels, None], 0)
+    near = [sum(np.linalg.norm(off[labels == i], axis=1) <= 1) for i in (0, 1)]
+    clipped = np.concatenate([clip_to_ball(each[None], 1.0, finest_grid(1.0, N)) for each in off])
+    by_class = [sum(map(Fraction, column)) for i in (0, 1)
+                for column in clipped[labels == i].T.tolist()]
+    for layout, Y in layouts(bad, tmp_path):
+        total, numbers, *_ = passes(ClassSums(Y, labels, [0, 1], ball, "center"), ball)
+        assert as_fractions(total) == [*by_class, 12, 11] and numbers.tolist() == near, layout
+    masked = replaced(X, 4, "masked")
+    total, numbers, *_ = passes(ClassSums(masked, labels, [0, 1], ball, "center"), ball)
+    assert as_fractions(total) == [*by_class, 12, 11] and numbers.tolist() == near
+
+
+@every(FLAT)
+def test_a_pass_over_chunks_says_what_one_over_memory_says(name):
+    da = pytest.importorskip("dask.array", reason="dask is not installed")
+    dask = pytest.importorskip("dask")
+    ball, X = FLAT[name]
+    bad = replaced(X, 4, "NaN")
+    expected = passes(FrechetMean(bad, ball, "center"), ball)
+    with dask.config.set(scheduler="threads"), np.errstate(all="raise"):
+        for m in (1, 7, N):
+            chunks = da.from_array(bad, chunks=(m, *X.shape[1:]), asarray=False)
+            for told, wanted in zip(passes(FrechetMean(chunks, ball, "center"), ball), expected,
+                                    strict=True):
+                assert bits(told) == bits(wanted)
+
+
 @every(FLAT)
 def test_chunks_of_any_layout_add_up_to_the_same_sum(name, tmp_path):
     da = pytest.importorskip("dask.array", reason="dask is not installed")
@@ -276,6 +320,9 @@ def releases(ball, Y, rng):
         Y, sample_weight=np.arange(N) + 1.0, rng=rng).mean_
     running = PrivateFrechetMean(1.0, 1e-6, *about, n=N)
     yield running.partial_fit(Y[:3]).partial_fit(Y[3:]).release(rng=rng).mean_
+    refined = PrivateFrechetMean(1.0, 1e-6, *about, refine=2).fit(Y, rng=rng)
+    yield refined.mean_
+    yield refined.ball_.center
     yield PrivateClassMeans(1.0, 1e-6, about[0], [0, 1], *about[1:]).fit(
         Y, [0, 1] * 11 + [None], rng=rng).means_
 

@@ -1,0 +1,238 @@
+"""A ball that is drawn closer, round by round, and the means in it: Gaussian noise throughout.
+
+A public ball that is honest is mostly far too wide. So a small share of the budget finds a better
+one. A round takes a noisy mean of the records clipped to the ball as it is, and makes it the new
+centre; then it asks, in a binary search on a public geometric grid, with noisy numbers of the
+records within, for the radius that holds a share of about nine in ten, and makes it the new radius.
+The rest of the budget goes to the mean of the records clipped to the ball that was found. To draw a
+ball closer by noisy means is CoinPress (Biswas, Dong, Kamath and Ullman 2020), to find a radius by
+noisy quantiles adaptive clipping (Andrew, Thakkar, McMahan and Ramaswamy 2021).
+
+All parts are Gaussian: a part of sensitivity D and noise sigma is mu_i-GDP with mu_i = D / sigma,
+where the mu_i follow from public numbers and centres and radii from what earlier parts have shown.
+Together they are mu-GDP with mu^2 the sum of the mu_i^2 (Dong, Roth and Su 2022, Corollary 2).
+
+Discrete Gaussian noise is not mu-GDP by itself. But whatever earlier parts have shown, the law of a
+part lies between e^-a_i and e^a_i times that of a part which is (`integers`); so does, with a the
+sum of the a_i, the product of all of them. If the latter is (epsilon, delta)-DP, the former is
+(epsilon + 2a, e^a delta)-DP, and a is still below 1e-500. Numbers of records are drawn as sums on a
+grid so fine that their scale is about 2^40 of it, unless there are over a million records.
+"""
+
+import math
+import numbers
+from typing import NamedTuple
+
+import numpy as np
+
+from .._checks import EPS, integer, number
+from ..calibration import gdp_mu
+from ..queries import check_flat
+from ..queries.passes import Passes
+from ..spaces.ball import project_to_ball, shrink_to_center
+from .base import Mechanism
+from .gaussian import TangentGaussian
+from .integers import DiscreteGaussian
+
+SHARES = {"centres": 0.06, "radii": 0.06, "means": 0.88}  # of mu², over all rounds
+SPREAD = 0.05  # share of what tells the spread, by default
+ROUNDS, MOST_ROUNDS = 3, 8  # of "auto", and those that are accepted
+WORTH = 1 / 3  # share of the ball by which the noise of a centre may be as long at most, for "auto"
+QUANTILE = 0.9  # share of the records that a ball holds, where n does not speak for another
+FINENESS = math.sqrt(2)  # quotient of neighbouring radii of the grid, about
+SMALLEST = 1e-280  # radius of a Ball
+
+
+class Found(NamedTuple):
+    """What an answer says of each class.
+
+    `about` are steps from the public centre to the centres found, `steps` those from there to the
+    means, and `counts` numbers of records by which sums were divided. `spread` is the mean squared
+    distance of records from the mean, NaN where it was not asked for.
+    """
+
+    about: np.ndarray
+    radii: np.ndarray
+    steps: np.ndarray
+    counts: np.ndarray
+    spread: np.ndarray
+
+
+class Refined(Mechanism):
+    """Means of clipped records in balls that are found privately: (ε, δ)-DP, for any ε.
+
+    An answer, of shape `(classes, 2 dim + 3)`, is read by `found`; a mean has one class. Means lie
+    in their balls.
+
+    Parameters
+    ----------
+    base : class of a Mechanism
+        `TangentGaussian` or `DiscreteGaussian`, for all parts.
+    query : FrechetMean or ClassSums
+        Of which no more than public numbers are looked at.
+    epsilon, delta : float
+        The promise.
+    rounds : int
+        From 0 on, which leaves the ball as it is.
+    shrink : bool
+        Whether means are drawn towards the centres found before they are projected.
+    spread : float
+        Share of the budget for the spread; 0 for none.
+
+    Attributes
+    ----------
+    mu, rho : float
+        Of all parts together.
+    shares : dict of str to float
+        Of μ², what centres, radii, means and the spread have.
+    reach : float
+        Length of the noise of a centre, about, in units of the radius before it.
+    least : float
+        The least radius that a round may find, in the same units.
+    halvings : int
+        Numbers of records that are asked for in a round.
+    quantile : float
+        The share of the records that the radius of a round is to hold.
+    """
+
+    public = ("mu", "rho", "rounds", "halvings", "least", "quantile")
+    law, in_chart = "gaussian", True
+    reach = least = quantile = None
+    halvings = 0
+
+    def __init__(self, base, query, epsilon, delta, rounds, shrink=False, spread=0.0):
+        self.base, self.name, self.exact, self.source = base, base.name, base.exact, base.source
+        self.n, self.d, self.mu = query.n, query.space.dim, gdp_mu(epsilon, delta)
+        self.rho = math.nextafter(self.mu**2 / 2, math.inf)
+        self.rounds, self.shrink = rounds, shrink
+        kept = SHARES if rounds else {"means": 1.0}
+        self.shares = {part: share * (1 - spread) for part, share in kept.items()}
+        if spread:
+            self.shares["spread"] = spread
+        if rounds:
+            self._foresee(query)
+
+    def _foresee(self, query):
+        """How rounds go on, from public numbers."""
+        private = getattr(query, "labels", "public") == "private"
+        each, root = self.n / len(getattr(query, "classes", [0])), math.sqrt(self.d)
+        self.reach = 2 * root / (self._part("centres") * each)
+        self.least = min(max(self.reach, EPS), 0.5)
+        self.halvings = math.ceil(math.log2(math.log(1 / self.least) / math.log(FINENESS)))
+        near = math.sqrt(1 + private) / self._part("radii")  # standard deviations of numbers
+        lost = max(math.hypot(near, 2 / self._part("centres") * private), root / self.mu)
+        self.quantile = max(min(QUANTILE, 1 - 2 * lost / each), 1 - 4 * lost / each, 0.5)
+
+    @property
+    def loss(self):
+        """The parameter of Gaussian differential privacy."""
+        return self.mu
+
+    @property
+    def worth(self) -> bool:
+        """Whether a centre is found well enough for a ball to be drawn closer."""
+        return self.reach is None or self.reach <= WORTH
+
+    def _part(self, part):
+        """The μ of each part of a kind, which have a share together; 1e-12 is for rounding."""
+        times = {"centres": self.rounds, "radii": self.rounds * self.halvings}.get(part, 1)
+        return self.mu * math.sqrt(self.shares[part] / times) * (1 - 1e-12)
+
+    def sigma(self, radii, counts):
+        """Standard deviations of the noise of means in balls of these radii, by classes."""
+        return 2 / self._part("means") * np.asarray(radii) / np.maximum(counts, 1)
+
+    def noises(self, radius):
+        """What is public of the noise of a mean of all records, and of the spread, by part."""
+        moves = {"means": 2 * float(radius) / self.n}
+        if "spread" in self.shares:
+            moves["spread"] = float(radius)**2 / self.n
+        return {
+            part: {
+                "sensitivity": moved,
+                "sigma": moved / self._part(part),
+                "mu": self._part(part)
+            }
+            for part, moved in moves.items()
+        }
+
+    def found(self, answer) -> Found:
+        """What an answer says."""
+        about, steps = answer[:, :self.d], answer[:, self.d:2 * self.d]
+        radii, counts, spread = answer[:, 2 * self.d:].T
+        return Found(about, radii, steps, counts, spread)
+
+    def _prepared(self, query):
+        passes = Passes(query)
+
+        def answers(rng, shape):
+            each = [self._answer(passes, rng) for _ in range(math.prod(shape))]
+            return np.array(each).reshape(*shape, len(passes.counts), 2 * self.d + 3)
+
+        return answers
+
+    def _answer(self, passes, rng):
+        ball = passes.query.ball
+        classes = len(passes.counts)
+        about, radii = np.zeros((classes, self.d)), np.full(classes, ball.radius)
+
+        def noisy(asked, part):
+            return self.base.with_mu(asked, self._part(part)).prepared(asked)(rng)
+
+        for _ in range(self.rounds):
+            steps, counts = passes.means(noisy(passes.sums(about, radii), "centres"), radii)
+            about = np.stack([
+                ball.space.within_reach(ball.center, each)
+                for each in about + _each(project_to_ball, steps, radii)
+            ])
+            ratio, low, high = self.least**2**-self.halvings, 0 * counts, 2.0**self.halvings
+            for _ in range(self.halvings):  # a radius of ratio**low holds enough, one of high not
+                middle = (low + high) / 2
+                near = noisy(passes.near(about, radii * ratio**middle), "radii")
+                enough = near >= self.quantile * counts
+                low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+            radii = np.maximum(radii * ratio**low, SMALLEST)
+        steps, counts = passes.means(noisy(passes.sums(about, radii), "means"), radii)
+        if self.shrink:
+            steps = _each(shrink_to_center, steps, self.sigma(radii, counts))
+        steps, spread = _each(project_to_ball, steps, radii), np.full(classes, np.nan)
+        if "spread" in self.shares:
+            told = noisy(passes.spread(about, radii, steps), "spread")
+            spread = np.clip(told / np.maximum(counts, 1), 0, 1) * radii**2
+        return np.column_stack([about, steps, radii, counts, spread])
+
+
+def _each(function, steps, sizes):
+    """A function of a step and a number, for each class."""
+    return np.stack([function(*pair) for pair in zip(steps, sizes, strict=True)])
+
+
+def refined(choice, query, epsilon, delta, refine=None, shrink=False, spread=None):
+    """The mechanism that draws the ball closer, or tells the spread, or both; None for neither.
+
+    `choice` is that of the noise. ValueError for what cannot be had together.
+    """
+    if not (refine is None or refine == "auto" or isinstance(refine, numbers.Integral)):
+        raise ValueError(f"refine is {refine!r}; accepted are None, 'auto' and rounds from 1 to "
+                         f"{MOST_ROUNDS}")
+    rounds = {None: 0, "auto": ROUNDS}.get(refine, refine)
+    if refine is not None:
+        rounds = integer(rounds, "refine", 1, MOST_ROUNDS)
+    share = SPREAD if spread is True else spread or 0.0
+    if share:
+        share = number(share, "spread", 1e-6, 0.5, "None, True, and shares from 1e-6 to 1/2")
+        number(query.radius, "radius", 1e-150, 1e150, "numbers from 1e-150 to 1e150 with spread")
+    if not (rounds or share):
+        return None
+    use, base = "refine" if rounds else "spread", choice.mechanism
+    if base not in (TangentGaussian, DiscreteGaussian):
+        raise ValueError(f"mechanism is {base.name!r}; accepted with {use} are 'gaussian' and "
+                         "'discrete gaussian', whose noise adds up")
+    if query.weights is not None:
+        raise ValueError(f"weights are given with {use}; accepted is None")
+    check_flat(query.space, f" with {use}")
+    choice.of(query, epsilon, delta)  # refuses what is to be refused
+    made = Refined(base, query, epsilon, delta, rounds, shrink, share)
+    if refine == "auto" and not made.worth:
+        made = Refined(base, query, epsilon, delta, 0, shrink, share) if share else None
+    return made
