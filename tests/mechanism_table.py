@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 from spdlib import (ClassicalGaussian, CurveKNormGradient, DiscreteGaussian, KNormGradient,
-                    L2Mechanism, NoisyDescent, RiemannianLaplace, TangentGaussian,
+                    L2Mechanism, LatticeLaplace, NoisyDescent, RiemannianLaplace, TangentGaussian,
                     TruncatedCurveLoss, TruncatedLoss)
 from spdlib.mechanisms import Choice, Noise
 
@@ -31,6 +31,7 @@ MEANS = {
     "l2": Row(L2Mechanism),
     "laplace": Row(RiemannianLaplace),
     "discrete gaussian": Row(DiscreteGaussian),
+    "discrete laplace": Row(LatticeLaplace),
     "k-norm gradient": Row(KNormGradient),
     "truncated loss": Row(TruncatedLoss, {"clip": 1.0}),
 }

@@ -12,10 +12,11 @@ from .gaussian import ClassicalGaussian as ClassicalGaussian, TangentGaussian as
 from .integers import DiscreteGaussian as DiscreteGaussian, DiscreteLaplace as DiscreteLaplace
 from .l2 import L2Mechanism as L2Mechanism
 from .laplace import RiemannianLaplace as RiemannianLaplace
+from .lattice import LatticeLaplace as LatticeLaplace
 
 # Names by which estimators know them, which editors complete: for means, and for curves.
 MeanName = Literal["gaussian", "classical gaussian", "l2", "laplace", "discrete gaussian",
-                   "k-norm gradient", "truncated loss"]
+                   "discrete laplace", "k-norm gradient", "truncated loss"]
 CurveName = Literal["truncated loss", "k-norm gradient", "noisy descent"]
 
 
@@ -24,5 +25,5 @@ def _by_name(*classes):
 
 
 MEANS = _by_name(TangentGaussian, ClassicalGaussian, L2Mechanism, RiemannianLaplace,
-                 DiscreteGaussian, KNormGradient, TruncatedLoss)
+                 DiscreteGaussian, LatticeLaplace, KNormGradient, TruncatedLoss)
 CURVES = _by_name(TruncatedCurveLoss, CurveKNormGradient, NoisyDescent)

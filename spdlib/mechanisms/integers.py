@@ -40,7 +40,55 @@ BITS = 40  # the noise is about this many bits of the grid
 MOST_RECORDS = 2**40  # more make the grid so coarse that t costs too much
 
 
-class DiscreteGaussian(GaussianNoise):
+class OnGrid:
+    """What mechanisms share that add integers to exact sums of records on a grid of their own."""
+
+    exact = True
+    name: str
+    radius: float
+    n: int
+    divisor: float
+    grid: float
+
+    @staticmethod
+    def source(rng):
+        if rng is not None:
+            raise ValueError(f"rng is {rng!r}; accepted is None: exact noise comes from the "
+                             "system's entropy and cannot be seeded")
+
+    def perturb(self, y, rng=None, size=None):
+        """ValueError: how far floats of your own move in units of the grid is not known."""
+        raise ValueError(f'"{self.name}" knows only sums of records on its own grid; accepted is '
+                         "answer(query)")
+
+    def release(self, M, rng=None, size=None, space=None):
+        """ValueError, as `perturb`."""
+        self.perturb(M)
+
+    @classmethod
+    def check_flat(cls, query):
+        """ValueError for a query on a curved space."""
+        if not query.space.flat:
+            raise ValueError(f"space is {query.space!r}; accepted with \"{cls.name}\" are flat "
+                             "spaces, where a mean is a sum: statistic=\"tangent\" makes a chart "
+                             "of one")
+
+    def counts(self, query):
+        """The query's sum in units of the grid, integers; not private. ValueError for another."""
+        self.check_flat(query)
+        if query.radius > self.radius or query.n > self.n or query.divisor != self.divisor:
+            raise ValueError(
+                f"query has n = {query.n}, radius {query.radius:.6g} and divisor "
+                f"{query.divisor:.6g}; accepted are n up to {self.n}, radii up to "
+                f"{self.radius:.6g} and the divisor {self.divisor:.6g}, the mechanism's own")
+        total = query.total(self.grid) / self.grid
+        counts = total.astype(np.int64)  # they are integers below 2⁵³
+        if (counts != total).any():
+            raise ValueError("the query's sum is off the grid; accepted are sums on it")
+        return counts
+
+
+class DiscreteGaussian(OnGrid, GaussianNoise):
     """The discrete Gaussian mechanism for the mean of clipped records on a flat space: (ε, δ)-DP.
 
     Its promise holds for the floats that leave, not only for noise in real numbers: records on a
@@ -83,7 +131,7 @@ class DiscreteGaussian(GaussianNoise):
         For a radius, a number or a promise that is none.
     """
 
-    name, exact = "discrete gaussian", True
+    name = "discrete gaussian"
     public = ("radius", "n", "divisor", "grid", "scale", "mu", "rho", "sensitivity", "sigma")
 
     def __init__(self, radius: float, n: int, epsilon: float, delta: float,
@@ -108,7 +156,7 @@ class DiscreteGaussian(GaussianNoise):
     @classmethod
     def of(cls, query, epsilon, delta):
         """The mechanism for this query, on a flat space. ImportError where OpenDP is missing."""
-        _flat(query)
+        cls.check_flat(query)
         _opendp()
         return cls(query.radius, query.n, epsilon, delta, query.divisor)
 
@@ -119,24 +167,10 @@ class DiscreteGaussian(GaussianNoise):
         made._take(query.radius, query.n, query.divisor, 2 * query.radius / mu)
         return made
 
-    @staticmethod
-    def source(rng):
-        if rng is not None:
-            raise ValueError(f"rng is {rng!r}; accepted is None: exact noise comes from the "
-                             "system's entropy and cannot be seeded")
-
     def _prepared(self, query):
         """The floats that are drawn stand for integers, divided."""
-        _flat(query)
-        if query.radius > self.radius or query.n > self.n or query.divisor != self.divisor:
-            raise ValueError(
-                f"query has n = {query.n}, radius {query.radius:.6g} and divisor "
-                f"{query.divisor:.6g}; accepted are n up to {self.n}, radii up to "
-                f"{self.radius:.6g} and the divisor {self.divisor:.6g}, the mechanism's own")
-        draw, total = self._sampler(), query.total(self.grid) / self.grid
-        counts = total.astype(np.int64)  # they are integers below 2⁵³
-        if (counts != total).any():
-            raise ValueError("the query's sum is off the grid; accepted are sums on it")
+        self.check_flat(query)
+        draw, counts = self._sampler(), self.counts(query)
 
         def answers(_, size):
             shape = *size, *counts.shape
@@ -144,15 +178,6 @@ class DiscreteGaussian(GaussianNoise):
             return noisy.reshape(shape) * self.grid / self.divisor
 
         return answers
-
-    def perturb(self, y, rng=None, size=None):
-        """ValueError: how far floats of your own move in units of the grid is not known."""
-        raise ValueError('"discrete gaussian" knows only sums of records on its own grid; accepted '
-                         "is answer(query)")
-
-    def release(self, M, rng=None, size=None, space=None):
-        """ValueError, as `perturb`."""
-        self.perturb(M)
 
     def _sampler(self):
         """What adds the noise to integers, a list: OpenDP, if it promises what is promised here."""
@@ -163,12 +188,6 @@ class DiscreteGaussian(GaussianNoise):
         if not draw.map(2 * self.radius / self.grid) <= self.rho * (1 + 1e-12):
             raise RuntimeError("OpenDP promises less zCDP than the mechanism; nothing was drawn")
         return draw
-
-
-def _flat(query):
-    if not query.space.flat:
-        raise ValueError(f"space is {query.space!r}; accepted with \"discrete gaussian\" are flat "
-                         'spaces, where a mean is a sum: statistic="tangent" makes a chart of one')
 
 
 def _opendp():
@@ -196,7 +215,7 @@ class DiscreteLaplace(Mechanism):
         1/ε, rounded up.
     """
 
-    name, exact, public = "discrete laplace", True, ("scale",)
+    name, exact, public = "discrete laplace count", True, ("scale",)
 
     def __init__(self, epsilon: float):
         self.scale = laplace_scale(1.0, epsilon)

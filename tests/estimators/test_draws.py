@@ -22,6 +22,7 @@ from spdlib.spaces import AffineInvariant, Euclidean, LogEuclidean, TangentSpace
 
 RADII = 1e-6, 1e-3, 0.3, 1.0, 3.0, 7.0, 12.0, 20.0, 24.0, 35.0, 100.0, 300.0, 700.0, 720.0, 2000.0
 EXACT = ["discrete gaussian"] * (importlib.util.find_spec("opendp") is not None)
+EXACT += ["discrete laplace"]
 
 
 class Enough(Exception):

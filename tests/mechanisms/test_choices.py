@@ -278,8 +278,8 @@ def test_an_option_for_curves_that_is_none_is_refused_when_the_mechanism_is_made
         private.fit(np.linspace(0, 1, len(X)), X, rng=0)
 
 
-NAMES = ["classical gaussian", "discrete gaussian", "gaussian", "k-norm gradient", "l2", "laplace",
-         "truncated loss"]
+NAMES = ["classical gaussian", "discrete gaussian", "discrete laplace", "gaussian",
+         "k-norm gradient", "l2", "laplace", "truncated loss"]
 NONE = {"another name": "gaussia", "a number": 3, "an array": np.eye(3), "another class": int,
         "one that is made": TangentGaussian(1.0, 1.0, 1e-6), "a class of its own kind":
         type(TangentGaussian.with_options())}

@@ -252,7 +252,7 @@ def test_nothing_but_the_release_depends_on_the_data():
                      for one, r in zip(private, (0.2, 2), strict=True))
     parameters = set(vars(PrivateFrechetMean(1.0, 1e-5)))
     assert set(first) == parameters | {"mean_", "log_mean_", "mechanism_", "privacy_",
-                                       "release_"}
+                                       "release_", "ball_"}
     documents = [each.pop("release_").to_dict() for each in (first, second)]
     assert {name for name in documents[0] if documents[0][name] != documents[1][name]} == {
         "mean", "log_mean", "step"}
@@ -289,8 +289,8 @@ def test_without_a_seed_every_release_has_fresh_noise():
     assert len({release.tobytes() for release in releases}) == 3
 
 
-NO_MECHANISM = (r"accepted are \['classical gaussian', 'discrete gaussian', 'gaussian', "
-                "'k-norm gradient', 'l2', ")
+NO_MECHANISM = (r"accepted are \['classical gaussian', 'discrete gaussian', "
+                "'discrete laplace', 'gaussian', 'k-norm gradient', 'l2', ")
 NO_BALL = r"; accepted is a Ball, such as Ball\(radius, center, space\) or "
 WRONG = {"mechanism": "exact", "epsilon": 0, "delta": 1, "ball": 1.0, "on_invalid": "drop",
          "rng": True}
