@@ -4,7 +4,7 @@ import argparse
 import signal
 import sys
 
-from .planning import plan, records_needed
+from .planning import plan, records_needed, worth_refining
 from .queries import frechet_sensitivity
 from .spaces import Ball
 
@@ -36,6 +36,10 @@ def _parser():
     foresee.add_argument("--high", type=float, help="the eigenvalues of a record")
     foresee.add_argument("--epsilon", type=float, required=True, help="of the promise")
     foresee.add_argument("--delta", type=float, required=True, help="of the promise")
+    foresee.add_argument(
+        "--spread", type=float, metavar="GUESS",
+        help="root mean squared distance of the records from their mean, a guess "
+        "that is not read off the data: does it pay to draw the ball closer?")
     foresee.add_argument("--error", type=float, metavar="WANTED",
                          help="mean error that is wanted: how many records does it take?")
     return parser
@@ -66,6 +70,12 @@ def planned(a):
            f"errs {pure.bare / best.bare:.3g} times as much, and promises more: δ = 0. "
            "“discrete gaussian”, for a release that leaves, errs as gaussian up to some ten "
            "million records.")
+    if a.spread is not None:
+        closer = plan(a.k, a.n, radius, a.epsilon, a.delta, (), a.spread)[-1]
+        needed = worth_refining(a.k, radius, a.epsilon, a.delta, a.spread)
+        yield (
+            f"With records that are about {a.spread:g} from their mean, refine=\"auto\" foresees "
+            f"a mean error of {closer.bare:.4g}; it pays from {needed} records on.")
     if a.error is not None:
         needed = (f"{row.mechanism} "
                   f"{records_needed(a.k, radius, a.epsilon, row.delta, a.error, row.mechanism)}"

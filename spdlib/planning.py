@@ -29,6 +29,7 @@ from scipy.special import beta, betainc
 
 from ._checks import HUGE, flag, integer, number, positive
 from .mechanisms import MEANS, Choice, DiscreteGaussian, Noise, TangentGaussian, chosen
+from .mechanisms.refined import ROUNDS, Refined
 from .queries import Mean
 from .spaces import LogEuclidean
 
@@ -224,11 +225,12 @@ def worst_error(mechanism: Noise, d: int, radius: float, shrink: bool = False) -
 
 
 def plan(k: int, n: int, radius: float, epsilon: float, delta: float,
-         mechanisms: Iterable[Any] = NOISES) -> list[Row]:
+         mechanisms: Iterable[Any] = NOISES, spread: float | None = None) -> list[Row]:
     """What each mechanism would do for the mean of n records of size k in a ball: a list of `Row`.
 
     A mechanism is there only at an ε for which its theorem is stated, the classical Gaussian for
-    ε < 1. Laplace noise has δ = 0, a stronger promise than the others'.
+    ε < 1. Laplace noise has δ = 0, a stronger promise than the others'. With a guess of the spread
+    "gaussian, refined" is there, too: the estimator's `refine="auto"`, whose error depends on it.
 
     Parameters
     ----------
@@ -240,11 +242,14 @@ def plan(k: int, n: int, radius: float, epsilon: float, delta: float,
         The promise.
     mechanisms : sequence
         Names or classes of mechanisms, or such `with_options`, whose noise is added to coordinates.
+    spread : float, optional
+        A guess of the root mean squared distance of the records from their mean, which is not read
+        off the data.
 
     Raises
     ------
     ValueError
-        For a size, a number, a radius or a promise that is none.
+        For a size, a number, a radius, a promise or a spread that is none.
 
     Examples
     --------
@@ -268,7 +273,51 @@ def plan(k: int, n: int, radius: float, epsilon: float, delta: float,
             errors += [error(mechanism, d, radius, shrink=True) for error in both]
         scale = getattr(mechanism, "sigma", None) or getattr(mechanism, "scale", None)
         rows.append(Row(name, promised, scale, float(law.mean()), float(law.ppf(0.95)), *errors))
-    return rows
+    return rows if spread is None else [*rows, _refined(query, epsilon, delta, spread)]
+
+
+def _refined(query, epsilon, delta, spread):
+    """The row of a ball that is drawn closer about records of this spread."""
+    from scipy.stats import chi
+
+    spread = number(spread, "spread", 0, HUGE, "finite numbers from 0 on")
+    mechanism = Refined(TangentGaussian, query, epsilon, delta, ROUNDS)
+    found = mechanism.foreseen(query.radius, spread) if mechanism.worth else query.radius
+    if not mechanism.worth:
+        mechanism = Refined(TangentGaussian, query, epsilon, delta, 0)
+    sigma = mechanism.noises(found)["means"]["sigma"]
+    law = chi(query.space.dim, scale=sigma)
+    mean = float(law.mean())
+    return Row("gaussian, refined", delta, sigma, mean, float(law.ppf(0.95)), mean, mean)
+
+
+def worth_refining(k: int, radius: float, epsilon: float, delta: float, spread: float) -> int:
+    """The number of records from which on `refine="auto"` draws a ball closer and errs less.
+
+    As `plan` foresees it for a guess of the spread; ValueError where it takes over 10¹² records.
+
+    Examples
+    --------
+    >>> from spdlib.planning import worth_refining
+    >>> worth_refining(k=3, radius=12.0, epsilon=1.0, delta=1e-6, spread=0.7)
+    440
+    """
+
+    def pays(n):
+        query = _mean(k, n, radius)
+        direct = expected_error(TangentGaussian.of(query, epsilon, delta), query.space.dim)
+        return _refined(query, epsilon, delta, spread).bare < direct
+
+    low, high = 0, 1
+    while not pays(high):
+        low, high = high, 2 * high
+        if high > MOST_PLANNED:
+            raise ValueError(f"spread is {spread!r}; accepted are those at which it pays below "
+                             "10¹² records, much smaller than the radius")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if pays(middle) else (middle, high)
+    return high
 
 
 def records_needed(k: int, radius: float, epsilon: float, delta: float, wanted: float,

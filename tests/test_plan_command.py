@@ -39,6 +39,14 @@ def test_a_plan_takes_bounds_on_the_eigenvalues_in_place_of_a_radius(capsys):
         == out.splitlines()[1:]
 
 
+@pytest.mark.slow
+def test_a_plan_says_from_which_number_on_refining_pays(capsys):
+    code, out, _ = planned(capsys, radius=12, n=2000, epsilon=1.0, spread=0.7)
+    assert code == 0 and "it pays from 440 records on." in out
+    row = plan(3, 2000, 12.0, 1.0, 1e-6, (), 0.7)[0]
+    assert f'refine="auto" foresees a mean error of {row.bare:.4g};' in out
+
+
 @pytest.mark.parametrize("changes, message", [
     ({"k": 101}, "k is 101; accepted are integers from 1 to 100"),
     ({"n": 0}, "n is 0; accepted are integers ≥ 1"),

@@ -10,9 +10,10 @@ from conftest import mostly_slow, pieces
 from mechanism_table import MEANS, NOISES, noise
 from scipy.stats import chi, gamma
 
-from spdlib import (Ball, DiscreteGaussian, FrechetMean, LogEuclidean, TangentGaussian,
-                    expected_error, plan, printed as paper, random_spd, records_needed)
-from spdlib.planning import worst_error
+from spdlib import (Ball, DiscreteGaussian, FrechetMean, LogEuclidean, PrivateFrechetMean,
+                    TangentGaussian, expected_error, expm, invvecd, plan, printed as paper,
+                    random_spd, records_needed)
+from spdlib.planning import worst_error, worth_refining
 from spdlib.queries import frechet_sensitivity
 from spdlib.spaces.ball import project_to_ball
 
@@ -352,3 +353,29 @@ def test_the_rounding_of_the_sensitivity_is_paid_for():
 def test_an_error_that_cannot_be_had_is_refused(wanted, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         records_needed(3, 2.0, 1.0, 1e-6, wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [500, 2000])
+def test_what_refining_saves_is_foreseen_for_a_guess_of_the_spread(n):
+    ball, rng = Ball.from_bounds(1e-3, 1e3, 3), np.random.default_rng(n)
+    row = plan(3, n, ball.radius, 1.0, 1e-6, (), spread=0.3 * math.sqrt(6))[0]
+    assert row.mechanism == "gaussian, refined"
+    errors = []
+    for _ in range(40):
+        Y = 1 + 0.3 * rng.standard_normal((n, 6))
+        made = PrivateFrechetMean(1.0, 1e-6, ball, refine="auto").fit(expm(invvecd(Y)), rng=rng)
+        errors.append(np.linalg.norm(made.log_mean_ - Y.mean(axis=0)))
+    assert 0.7 < np.mean(errors) / row.bare < 1.4
+
+
+def test_refining_is_foreseen_to_pay_from_some_number_of_records_on():
+    told = 3, 12.0, 1.0, 1e-6, 0.7
+    n = worth_refining(*told)
+    for m, pays in (n - 1, False), (n, True):
+        direct, refined = plan(3, m, 12.0, 1.0, 1e-6, ["gaussian"], spread=0.7)
+        assert (refined.bare < direct.bare) == pays
+    with pytest.raises(ValueError, match="spread is 1000.0; accepted are those at which it pays"):
+        worth_refining(3, 12.0, 1.0, 1e-6, 1000.0)
+    with pytest.raises(ValueError, match="spread is -1; accepted are finite numbers from 0 on"):
+        plan(3, 400, 2.0, 1.0, 1e-6, spread=-1)

@@ -142,6 +142,22 @@ class Refined(Mechanism):
         """Standard deviations of the noise of means in balls of these radii, by classes."""
         return 2 / self._part("means") * np.asarray(radii) / np.maximum(counts, 1)
 
+    def foreseen(self, radius: float, spread: float) -> float:
+        """The radius of the last ball, about, from the public one and a guess of the spread.
+
+        The guess is the root mean squared distance of the records from their mean, about which they
+        are taken to be normal; it is not read off the data.
+        """
+        from scipy.stats import chi
+
+        reach = chi.ppf(self.quantile, self.d) if self.rounds else 0.0
+        for _ in range(self.rounds):
+            noise = 2 * radius / (self._part("centres") * self.n)
+            held = math.hypot(spread / math.sqrt(self.d), noise) * reach
+            held /= self.least**(0.5**(self.halvings + 1))  # half a step of the grid
+            radius = min(max(held, self.least * radius), radius)
+        return radius
+
     def noises(self, radius):
         """What is public of the noise of a mean of all records, and of the spread, by part."""
         moves = {"means": 2 * float(radius) / self.n}

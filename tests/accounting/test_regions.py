@@ -1,0 +1,118 @@
+"""How far the truth may be: over the noise alone, and over noise and sampling."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, chi, gamma
+
+from spdlib import Ball, PrivateClassMeans, PrivateFrechetMean, Release, Sphere, invvecd, vecd
+from spdlib.accounting import regions
+from spdlib.spaces import Euclidean
+
+BALL = Ball(2.0, np.zeros((2, 2)), Euclidean(2))
+D = 3
+
+
+def release(Y, rng=0, **told):
+    told = {"epsilon": 5.0, "delta": 1e-6, "ball": BALL} | told
+    return PrivateFrechetMean(**told).fit(invvecd(Y), rng=rng).release_
+
+
+SMALL = 0.1 * np.random.default_rng(0).standard_normal((50, D))
+
+
+def test_the_noise_alone_has_its_law_by_every_name():
+    for mechanism, delta in [("gaussian", 1e-6), ("classical gaussian", 1e-6), ("l2", 1e-6),
+                             ("laplace", 0)]:
+        found = release(SMALL, mechanism=mechanism, delta=delta, epsilon=0.5)
+        law = chi(D, scale=found.noise["sigma"]) if "sigma" in found.noise else \
+            gamma(D, scale=found.noise["scale"])
+        for level in (0.5, 0.95, 0.9999):
+            assert found.within(level) == pytest.approx(law.ppf(level), rel=1e-8)
+
+
+def test_it_is_read_off_the_document_and_nothing_else():
+    found = release(SMALL, spread=True, refine=1)
+    again = Release.from_json(found.to_json())
+    assert (again.within(0.9), again.region(0.9)) == (found.within(0.9), found.region(0.9))
+    assert found.region(0.9, bias=1.0) == pytest.approx(1 + found.region(0.9), rel=1e-12)
+    assert found.within(0.9) < found.region(0.9) < found.region(0.99)
+
+
+def covered(hits, level):
+    """Whether so many hits are no sign of a smaller share."""
+    return binomtest(int(np.sum(hits)), len(hits)).proportion_ci(1 - 1e-4).high >= level
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shrink", [False, True])
+def test_the_mean_of_the_clipped_records_is_within_after_projection_and_shrinkage(shrink):
+    Y = np.random.default_rng(1).standard_normal((9, D))
+    clipped = Y * np.minimum(1, 2 / np.linalg.norm(Y, axis=1, keepdims=True))
+    hits = []
+    for seed in range(1500):
+        found = release(Y, seed, shrink=shrink, epsilon=1.0)
+        hits.append(np.linalg.norm(vecd(found.mean) - clipped.mean(axis=0)) <= found.within(0.9))
+    assert covered(hits, 0.9)
+
+
+def population(kind, n, rng):
+    if kind == "on a line":
+        return np.outer(rng.standard_normal(n), [0.3, 0, 0])
+    Y = 0.3 * rng.standard_normal((n, D))
+    if kind == "heavy tails":
+        return Y / np.sqrt(rng.chisquare(3, (n, 1)) / 3)
+    if kind == "skewed":
+        return 0.3 * rng.exponential(size=(n, D))
+    if kind == "far out":
+        Y[rng.random(n) < 0.05] += [6, 0, 0]
+    return Y
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["normal", "on a line", "heavy tails", "skewed", "far out"])
+@pytest.mark.parametrize("n", [15, 300])
+def test_the_mean_of_the_clipped_population_is_in_the_region(kind, n):
+    many = population(kind, 10**6, np.random.default_rng(0))
+    truth = (many * np.minimum(1, 2 / np.linalg.norm(many, axis=1, keepdims=True))).mean(axis=0)
+    hits, noise = [], []
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        found = release(population(kind, n, rng), rng, spread=True, epsilon=100.0)
+        error = np.linalg.norm(vecd(found.mean) - truth)
+        hits.append(error <= found.region(0.9))
+        noise.append(error <= found.within(0.9))
+    assert covered(hits, 0.9) and not covered(noise, 0.9)
+
+
+def test_the_quantile_is_that_of_the_law_of_the_sum():
+    rng = np.random.default_rng(2)
+    for m, d in (1, 3), (2, 6), (6, 6):
+        y = rng.standard_normal((10**6, d))
+        y[:, :m] *= math.sqrt(2 / m + 0.3**2) / 0.3
+        lengths = 0.3 * np.linalg.norm(y, axis=1)
+        assert regions._quantile(2.0, m, 0.3, d, 0.95) == pytest.approx(
+            np.quantile(lengths, 0.95), rel=5e-3)
+
+
+@pytest.mark.parametrize("told, message", [
+    ({"level": 0.4}, "level is 0.4; accepted are numbers from 0.5 to 0.9999"),
+    ({"level": 1}, "level is 1; accepted are"),
+    ({"level": 0.9, "bias": -1}, "bias is -1; accepted are finite numbers from 0 on"),
+])
+def test_what_is_no_level_or_no_bias_is_refused(told, message):
+    with pytest.raises(ValueError, match=message):
+        release(SMALL, spread=True).region(**told)
+
+
+def test_releases_of_which_it_is_not_known_are_refused():
+    with pytest.raises(ValueError, match="spread is None; accepted is a release with one"):
+        release(SMALL).region()
+    curved = PrivateFrechetMean(1.0, 0, Ball(0.5, [0, 0, 1.0], Sphere(2)), "laplace").fit(
+        np.tile([0, 0, 1.0], (9, 1)), rng=0).release_
+    with pytest.raises(ValueError, match="mechanism is 'laplace' on Sphere"):
+        curved.within()
+    classes = PrivateClassMeans(1.0, 1e-6, BALL, [0]).fit(invvecd(SMALL), [0] * 50, rng=0)
+    with pytest.raises(ValueError, match="accepted are releases of one mean"):
+        classes.release_.within()
