@@ -142,7 +142,7 @@ class PrivateClassMeans(Estimator):
         draw = paid(mechanism, query, query.dim, rng, accountant, group)
         answer, space, center, found = draw(), query.space, query.ball.center, {}
         if isinstance(mechanism, Refined):
-            about, radii, steps, counts, _ = mechanism.found(answer)
+            about, radii, steps, counts, *_ = mechanism.found(answer)
             counts = query.counts if self.labels == "public" else counts  # as whole numbers
             found["shares"] = mechanism.shares
         else:

@@ -69,6 +69,9 @@ class PrivateFrechetMean(Estimator):
         Share of the budget (of μ²; True is 0.05) for the mean squared distance of the records from
         the release, in the ball and again about the release clipped to its radius R: one record
         moves it by R²/n (claim SP-36). It takes what `refine` takes.
+    count : None, True or float
+        Share of the budget (of μ²; True is 0.02) for the number of records outside of the ball,
+        which tells whether the ball was chosen well. It takes what `refine` takes.
     n : int, optional
         Public number of the records that come in batches; used by `partial_fit` only.
 
@@ -82,6 +85,8 @@ class PrivateFrechetMean(Estimator):
     ball_ : Ball
         The ball to which records were clipped: the public one, or the one that `refine` has found,
         which is private output as the release is.
+    count_ : int
+        With `count`, the noisy number of records outside of `ball_`.
     spread_ : float
         With `spread`, the noisy mean squared distance of the records from the release.
     mechanism_ : Mechanism
@@ -129,11 +134,11 @@ class PrivateFrechetMean(Estimator):
                  mechanism: MeanName | type[Mechanism] | Choice = "gaussian",
                  on_invalid: str = "raise", *, statistic: str = "frechet", shrink: bool = False,
                  refine: int | str | None = None, spread: float | bool | None = None,
-                 n: int | None = None, **moved: Any):
+                 count: float | bool | None = None, n: int | None = None, **moved: Any):
         self._refuse(moved)
         self.epsilon, self.delta, self.ball, self.mechanism = epsilon, delta, ball, mechanism
         self.on_invalid, self.statistic, self.shrink = on_invalid, statistic, shrink
-        self.refine, self.spread, self.n = refine, spread, n
+        self.refine, self.spread, self.count, self.n = refine, spread, count, n
 
     _running = None  # a query that takes in batches, its mechanism, and the parameters of both
 
@@ -250,7 +255,7 @@ class PrivateFrechetMean(Estimator):
         if self.n is None:
             raise ValueError("n is None; accepted for records that come in batches is their public "
                              "number, an integer ≥ 1")
-        for name in "refine", "spread":
+        for name in "refine", "spread", "count":
             if (told := getattr(self, name)) is not None:
                 raise ValueError(f"{name} is {told!r}; accepted for records that come in batches "
                                  "is None, since it takes several passes")
@@ -278,7 +283,7 @@ class PrivateFrechetMean(Estimator):
         """The mechanism for this query. ValueError for parameters that are none."""
         asked = chosen(self.mechanism, MEANS)
         parts = refined(asked, query, self.epsilon, self.delta, self.refine, self.shrink,
-                        self.spread)
+                        self.spread, self.count)
         mechanism = parts or asked.of(query, self.epsilon, self.delta)
         fields.text(mechanism.name, "name")  # or no document could be read
         check_shrinks(self.shrink, query, mechanism)
@@ -322,4 +327,6 @@ class PrivateFrechetMean(Estimator):
             words += f"; the ball of radius {radius:.6g} is part of what is released"
         if "spread" in mechanism.shares:
             self.spread_ = fields["spread"] = float(spread)
+        if "count" in mechanism.shares:
+            self.count_ = fields["count"] = int(found.clipped[0])
         return (way, step), words, fields

@@ -35,7 +35,7 @@ from .gaussian import TangentGaussian
 from .integers import DiscreteGaussian
 
 SHARES = {"centres": 0.06, "radii": 0.06, "means": 0.88}  # of mu², over all rounds
-SPREAD = 0.05  # share of what tells the spread, by default
+SPREAD, COUNT = 0.05, 0.02  # shares of what tells the spread, and how many are clipped, by default
 ROUNDS, MOST_ROUNDS = 3, 8  # of "auto", and those that are accepted
 WORTH = 1 / 3  # share of the ball by which the noise of a centre may be as long at most, for "auto"
 QUANTILE = 0.9  # share of the records that a ball holds, where n does not speak for another
@@ -48,7 +48,8 @@ class Found(NamedTuple):
 
     `about` are steps from the public centre to the centres found, `steps` those from there to the
     means, and `counts` numbers of records by which sums were divided. `spread` is the mean squared
-    distance of records from the mean, NaN where it was not asked for.
+    distance of records from the mean, `clipped` how many are outside of the ball; NaN where they
+    were not asked for.
     """
 
     about: np.ndarray
@@ -56,12 +57,13 @@ class Found(NamedTuple):
     steps: np.ndarray
     counts: np.ndarray
     spread: np.ndarray
+    clipped: np.ndarray
 
 
 class Refined(Mechanism):
     """Means of clipped records in balls that are found privately: (ε, δ)-DP, for any ε.
 
-    An answer, of shape `(classes, 2 dim + 3)`, is read by `found`; a mean has one class. Means lie
+    An answer, of shape `(classes, 2 dim + 4)`, is read by `found`; a mean has one class. Means lie
     in their balls.
 
     Parameters
@@ -76,15 +78,15 @@ class Refined(Mechanism):
         From 0 on, which leaves the ball as it is.
     shrink : bool
         Whether means are drawn towards the centres found before they are projected.
-    spread : float
-        Share of the budget for the spread; 0 for none.
+    spread, count : float
+        Shares of the budget for the spread and for the number of clipped records; 0 for none.
 
     Attributes
     ----------
     mu, rho : float
         Of all parts together.
     shares : dict of str to float
-        Of μ², what centres, radii, means and the spread have.
+        Of μ², what centres, radii, means, the spread and the count have.
     reach : float
         Length of the noise of a centre, about, in units of the radius before it.
     least : float
@@ -100,15 +102,15 @@ class Refined(Mechanism):
     reach = least = quantile = None
     halvings = 0
 
-    def __init__(self, base, query, epsilon, delta, rounds, shrink=False, spread=0.0):
+    def __init__(self, base, query, epsilon, delta, rounds, shrink=False, spread=0.0, count=0.0):
         self.base, self.name, self.exact, self.source = base, base.name, base.exact, base.source
         self.n, self.d, self.mu = query.n, query.space.dim, gdp_mu(epsilon, delta)
         self.rho = math.nextafter(self.mu**2 / 2, math.inf)
         self.rounds, self.shrink = rounds, shrink
         kept = SHARES if rounds else {"means": 1.0}
-        self.shares = {part: share * (1 - spread) for part, share in kept.items()}
-        if spread:
-            self.shares["spread"] = spread
+        self.shares = {part: share * (1 - spread - count) for part, share in kept.items()}
+        told = {"spread": spread, "count": count}
+        self.shares |= {part: share for part, share in told.items() if share}
         if rounds:
             self._foresee(query)
 
@@ -175,15 +177,18 @@ class Refined(Mechanism):
     def found(self, answer) -> Found:
         """What an answer says."""
         about, steps = answer[:, :self.d], answer[:, self.d:2 * self.d]
-        radii, counts, spread = answer[:, 2 * self.d:].T
-        return Found(about, radii, steps, counts, spread)
+        return Found(
+            about, steps=steps,
+            **dict(
+                zip(("radii", "counts", "spread", "clipped"), answer[:, 2 * self.d:].T,
+                    strict=True)))
 
     def _prepared(self, query):
         passes = Passes(query)
 
         def answers(rng, shape):
             each = [self._answer(passes, rng) for _ in range(math.prod(shape))]
-            return np.array(each).reshape(*shape, len(passes.counts), 2 * self.d + 3)
+            return np.array(each).reshape(*shape, len(passes.counts), 2 * self.d + 4)
 
         return answers
 
@@ -211,11 +216,15 @@ class Refined(Mechanism):
         steps, counts = passes.means(noisy(passes.sums(about, radii), "means"), radii)
         if self.shrink:
             steps = _each(shrink_to_center, steps, self.sigma(radii, counts))
-        steps, spread = _each(project_to_ball, steps, radii), np.full(classes, np.nan)
+        steps = _each(project_to_ball, steps, radii)
+        spread = clipped = np.full(classes, np.nan)
         if "spread" in self.shares:
             told = noisy(passes.spread(about, radii, steps), "spread")
             spread = np.clip(told / np.maximum(counts, 1), 0, 1) * radii**2
-        return np.column_stack([about, steps, radii, counts, spread])
+        if "count" in self.shares:
+            near = noisy(passes.near(about, radii), "count")
+            clipped = np.clip(np.rint(self.n - near), 0, self.n)
+        return np.column_stack([about, steps, radii, counts, spread, clipped])
 
 
 def _each(function, steps, sizes):
@@ -223,8 +232,8 @@ def _each(function, steps, sizes):
     return np.stack([function(*pair) for pair in zip(steps, sizes, strict=True)])
 
 
-def refined(choice, query, epsilon, delta, refine=None, shrink=False, spread=None):
-    """The mechanism that draws the ball closer, or tells the spread, or both; None for neither.
+def refined(choice, query, epsilon, delta, refine=None, shrink=False, spread=None, count=None):
+    """The mechanism that draws the ball closer, or tells the spread or the count; None for none.
 
     `choice` is that of the noise. ValueError for what cannot be had together.
     """
@@ -234,13 +243,15 @@ def refined(choice, query, epsilon, delta, refine=None, shrink=False, spread=Non
     rounds = {None: 0, "auto": ROUNDS}.get(refine, refine)
     if refine is not None:
         rounds = integer(rounds, "refine", 1, MOST_ROUNDS)
-    share = SPREAD if spread is True else spread or 0.0
-    if share:
-        share = number(share, "spread", 1e-6, 0.5, "None, True, and shares from 1e-6 to 1/2")
+    told = {}
+    for name, value, default in ("spread", spread, SPREAD), ("count", count, COUNT):
+        if value := default if value is True else value or 0.0:
+            told[name] = number(value, name, 1e-6, 0.4, "None, True, and shares from 1e-6 to 0.4")
+    if "spread" in told:
         number(query.radius, "radius", 1e-150, 1e150, "numbers from 1e-150 to 1e150 with spread")
-    if not (rounds or share):
+    if not (rounds or told):
         return None
-    use, base = "refine" if rounds else "spread", choice.mechanism
+    use, base = "refine" if rounds else next(iter(told)), choice.mechanism
     if base not in (TangentGaussian, DiscreteGaussian):
         raise ValueError(f"mechanism is {base.name!r}; accepted with {use} are 'gaussian' and "
                          "'discrete gaussian', whose noise adds up")
@@ -248,7 +259,7 @@ def refined(choice, query, epsilon, delta, refine=None, shrink=False, spread=Non
         raise ValueError(f"weights are given with {use}; accepted is None")
     check_flat(query.space, f" with {use}")
     choice.of(query, epsilon, delta)  # refuses what is to be refused
-    made = Refined(base, query, epsilon, delta, rounds, shrink, share)
+    made = Refined(base, query, epsilon, delta, rounds, shrink, **told)
     if refine == "auto" and not made.worth:
-        made = Refined(base, query, epsilon, delta, 0, shrink, share) if share else None
+        made = Refined(base, query, epsilon, delta, 0, shrink, **told) if told else None
     return made

@@ -255,7 +255,8 @@ def test_parameters_are_got_and_set_as_scikit_learn_does():
     private = PrivateFrechetMean(1.0, 1e-5, ball, mechanism="l2")
     assert private.get_params() == {
         "epsilon": 1.0, "delta": 1e-5, "ball": ball, "mechanism": "l2", "on_invalid": "raise",
-        "statistic": "frechet", "shrink": False, "refine": None, "spread": None, "n": None}
+        "statistic": "frechet", "shrink": False, "refine": None, "spread": None,
+        "count": None, "n": None}
     assert private.get_params()["ball"] is ball and private.get_params(deep=False)
     assert private.set_params(epsilon=0.5, ball=-1) is private
     assert (private.epsilon, private.ball) == (0.5, -1)  # refused by fit, not before

@@ -143,6 +143,20 @@ def test_the_spread_is_that_of_records_clipped_about_the_release(mechanism, refi
         pytest.approx(1, abs=1e-15)
 
 
+@pytest.mark.parametrize("mechanism", ["gaussian", "discrete gaussian"])
+def test_the_count_is_that_of_the_records_outside_of_the_ball_found(mechanism):
+    pytest.importorskip("opendp")
+    X = data(4000, 0.3, np.random.default_rng(8))
+    made = PrivateFrechetMean(100.0, 1e-6, WIDE, mechanism, refine=3, count=True).fit(X)
+    outside = np.linalg.norm(made.ball_.seen(X)[0], axis=1) > made.ball_.radius
+    sigma = 1 / (gdp_mu(100.0, 1e-6) * math.sqrt(0.02))
+    assert abs(made.count_ - outside.sum()) <= 5 * sigma + 1
+    assert made.release_.count == made.count_ and type(made.count_) is int
+    assert made.release_.shares["count"] == 0.02
+    none = PrivateFrechetMean(1.0, 1e-6, WIDE, mechanism, count=0.1).fit(X)
+    assert 0 <= none.count_ <= 4000 and none.ball_ == WIDE and not none.release_.ball.private
+
+
 def test_a_record_that_is_none_is_the_release_s_centre_found_and_has_its_distance():
     query = FrechetMean(np.full((1, 3, 3), np.nan), WIDE, "center")
     means = np.full((1, 6), 0.1)
@@ -245,7 +259,7 @@ def test_it_is_one_entry_of_an_account_and_is_given_back_where_a_record_is_bad()
      "mechanism is 'laplace'; accepted with refine are"),
     ({"refine": 2, "mechanism": "classical gaussian", "epsilon": 0.5},
      "mechanism is 'classical gaussian'; accepted with refine are"),
-    ({"spread": 0.9}, "spread is 0.9; accepted are None, True, and shares from 1e-6 to 1/2"),
+    ({"spread": 0.9}, "spread is 0.9; accepted are None, True, and shares from 1e-6 to 0.4"),
     ({"spread": True, "mechanism": "l2"}, "mechanism is 'l2'; accepted with spread are"),
     ({"spread": True, "ball": Ball(1e200, np.eye(3))}, "radius is 1e.200; accepted are numbers fr"),
     ({"refine": 2, "ball": Ball(0.5, [0, 0, 1.0], Sphere(2))}, r"accepted with refine are flat sp"),
@@ -281,5 +295,5 @@ def test_a_release_at_a_seed_is_the_same_and_draws_are_independent():
     X = data(500, 0.3, np.random.default_rng(6))
     mechanism = refined(TangentGaussian.with_options(), FrechetMean(X, WIDE), 1.0, 1e-6, 2)
     several = mechanism.answer(FrechetMean(X, WIDE), 0, 3)
-    assert several.shape == (3, 1, 15) and len(np.unique(several[:, 0, 0])) == 3
+    assert several.shape == (3, 1, 16) and len(np.unique(several[:, 0, 0])) == 3
     np.testing.assert_array_equal(several, mechanism.answer(FrechetMean(X, WIDE), 0, 3))
