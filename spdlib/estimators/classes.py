@@ -112,8 +112,8 @@ class PrivateClassMeans(Estimator):
 
         Parameters
         ----------
-        X : array of shape (n, k, k), or (n, *space.shape)
-            Points of the space.
+        X : array or dask.array of shape (n, k, k), or (n, *space.shape)
+            Points of the space; a dask array as of `PrivateFrechetMean.fit`, with labels in memory.
         y : sequence of n labels
         rng, accountant, group
             As of `PrivateFrechetMean.fit`. The budget is spent once for all classes; with public

@@ -6,6 +6,7 @@ import numpy as np
 
 from .._checks import choice, is_lazy, unmasked
 from .mean import FrechetMean, check_flat
+from .sums import ClassSum
 
 LABELS = "private", "public"
 
@@ -38,8 +39,6 @@ class ClassSums(FrechetMean):
 
     def __init__(self, X, y, classes, ball, on_invalid="raise", labels="private"):
         super().__init__(X, ball, on_invalid)
-        if not isinstance(self._X, np.ndarray):
-            raise ValueError("X is a dask array; accepted are records in memory")
         check_flat(self.space)
         self.classes, self.labels = public_classes(classes), choice(labels, "labels", LABELS)
         self._y = _labels(y, self.n, self.classes)
@@ -83,12 +82,11 @@ class ClassSums(FrechetMean):
 
         It is not private. ValueError for a bad record or label.
         """
-        codes, classes = self.codes, len(self.classes)  # looked at once, before threads ask
-
-        def by_class(block, steps):
-            return np.array([steps[codes[block] == i].sum(axis=0) for i in range(classes)])
-
-        sums = sum(self._empty(grid).over_blocks(by_class, self._X))
+        shape = len(self.classes), self.space.dim
+        empty = ClassSum(self.ball, self.n, self.on_invalid,
+                         self._empty(grid).grid, np.zeros(shape), np.ones(shape[0]),
+                         most=self.radius)
+        sums = empty.add(self._X, self.codes).total
         if self.labels == "public":
             return sums.ravel()
         return np.concatenate([sums.ravel(), self.counts * self.unit(grid)])

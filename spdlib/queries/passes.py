@@ -13,12 +13,9 @@ import math
 import numpy as np
 
 from .._checks import is_lazy
-from .._parallel import CORES, blockwise, squares
-from ..spaces.ball import clip_to_ball, finest_grid, project_to_ball
+from ..spaces.ball import finest_grid
 from .classes import ClassSums
-from .sums import ClippedSum
-
-PASSED = 2**17  # numbers that a thread looks at together
+from .sums import ClassSum
 
 
 class Asked:
@@ -117,57 +114,5 @@ class Passes:
     def _pass(self, about, radii, grid, means=None):
         query = self.query
         empty = ClassSum(query.ball, query.n, query.on_invalid, grid, about, radii, means,
-                         is_lazy(self._X))
+                         raw=is_lazy(self._X))
         return empty.add(self._X, self._codes).total
-
-
-class ClassSum(ClippedSum):
-    """The exact sums of a pass, shape `(classes, dim)`.
-
-    Without a grid, numbers within the radii, and with `means` squared distances from these, shape
-    `(classes,)`. `raw` says whether it is given records, and not the steps from the ball's centre.
-    """
-
-    def __init__(self, ball, n, on_invalid, grid, about, radii, means, raw):
-        super().__init__(ball, n, on_invalid, grid)
-        self.about, self.radii, self.means, self.raw = about, radii, means, raw
-        self.near = grid is None
-        single = self.near or means is not None
-        self.total = np.zeros(len(radii) if single else about.shape)
-
-    def add(self, X, codes):
-        """Itself, with the records `X`, of classes with these numbers; -1 is none."""
-        if is_lazy(X):
-            return super().add(X, codes)
-        made = []
-
-        def work(block):
-            made.append(self._of(steps[block], codes[block]))
-
-        steps = self._seen(X) if self.raw else X
-        blockwise(work, len(X), max(PASSED // self.ball.space.dim, 1), CORES)
-        self.total, self.count = sum(made, self.total), self.count + len(X)
-        return self
-
-    def _seen(self, X):
-        steps, sound = self.ball.seen(X, self.on_invalid)
-        steps[~sound] = np.nan
-        return steps
-
-    def _of(self, steps, codes):
-        """The sums, or the numbers, of a block."""
-        y = (steps - self.about[codes]) / self.radii[codes, None]
-        y = np.where(np.isnan(steps), 0, y)
-        if self.near:
-            within = squares(y) <= 1
-            return np.bincount(codes[within & (codes >= 0)], minlength=len(self.radii)) * 1.0
-        if self.means is not None:
-            y = project_to_ball(y, 1.0) - (self.means / self.radii[:, None])[codes]
-            squared = np.trunc(np.minimum(squares(y), 1) / self.grid) * self.grid
-            return np.bincount(codes, squared, minlength=len(self.radii))
-        y = clip_to_ball(y, 1.0, self.grid)
-        return np.array([y[codes == i].sum(axis=0) for i in range(len(self.radii))])
-
-    def _empty(self):
-        return ClassSum(self.ball, self.n, self.on_invalid, None if self.near else self.grid,
-                        self.about, self.radii, self.means, self.raw)

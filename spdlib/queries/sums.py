@@ -13,8 +13,8 @@ import numpy as np
 
 from .._checks import is_lazy, of_numbers, records, renumbered
 from .._kernel import DIVIDES, kernel_path
-from .._parallel import CORES, blockwise, whole_items
-from ..spaces.ball import clip_to_ball, finest_grid
+from .._parallel import CORES, blockwise, squares, whole_items
+from ..spaces.ball import clip_to_ball, finest_grid, project_to_ball
 
 MOST_AT_ONCE, MOST_NUMBERS = 2**16, 2**18  # records that are looked at together, numbers
 FAN = 8  # sums of chunks that are added by one task
@@ -98,6 +98,63 @@ class ClippedSum:
     def _empty(self):
         """A sum of the same kind, of no records."""
         return ClippedSum(self.ball, self.n, self.on_invalid, self.grid)
+
+
+class ClassSum(ClippedSum):
+    """The exact sums of a pass, shape `(classes, dim)`.
+
+    Without a grid, numbers within the radii, and with `means` squared distances from these, shape
+    `(classes,)`. Steps are in units of the `radii`, and clipped to the length `most`. `raw` says
+    whether it is given records, and not the steps from the ball's centre.
+    """
+
+    def __init__(self, ball, n, on_invalid, grid, about, radii, means=None, most=1.0, raw=True):
+        super().__init__(ball, n, on_invalid, grid)
+        self.about, self.radii, self.means = about, radii, means
+        self.most, self.raw, self.near = most, raw, grid is None
+        single = self.near or means is not None
+        self.total = np.zeros(len(radii) if single else about.shape)
+
+    def add(self, X, codes):
+        """Itself, with the records `X`, of classes with these numbers; -1 is none."""
+        if is_lazy(X):
+            return super().add(X, codes)
+        made, shape = [], self.ball.space.shape
+        size = min(MOST_AT_ONCE, max(MOST_NUMBERS // math.prod(shape), 1))
+
+        def work(block):
+            made.append(self._of(self._seen(X, block) if self.raw else X[block], codes[block]))
+
+        blockwise(work, len(X), size, CORES if shape[-1] < DIVIDES else 1)
+        self.total, self.count = sum(made, self.total), self.count + len(X)
+        return self
+
+    def _seen(self, X, block):
+        """Steps to the records of a block, NaN where one is none."""
+        try:
+            steps, sound = self.ball.seen(X[block], self.on_invalid)
+        except ValueError as error:
+            raise renumbered(error, "X", block.start) from None
+        steps[~sound] = np.nan
+        return steps
+
+    def _of(self, steps, codes):
+        """The sums, or the numbers, of a block."""
+        y = (steps - self.about[codes]) / self.radii[codes, None]
+        y = np.where(np.isnan(steps), 0, y)
+        if self.near:
+            within = squares(y) <= 1
+            return np.bincount(codes[within & (codes >= 0)], minlength=len(self.radii)) * 1.0
+        if self.means is not None:
+            y = project_to_ball(y, 1.0) - (self.means / self.radii[:, None])[codes]
+            squared = np.trunc(np.minimum(squares(y), 1) / self.grid) * self.grid
+            return np.bincount(codes, squared, minlength=len(self.radii))
+        y = clip_to_ball(y, self.most, self.grid)
+        return np.array([y[codes == i].sum(axis=0) for i in range(len(self.radii))])
+
+    def _empty(self):
+        return ClassSum(self.ball, self.n, self.on_invalid, None if self.near else self.grid,
+                        self.about, self.radii, self.means, self.most, self.raw)
 
 
 def read_records(X, space, on_invalid="raise"):

@@ -279,6 +279,10 @@ def test_a_pass_over_chunks_says_what_one_over_memory_says(name):
             for told, wanted in zip(passes(FrechetMean(chunks, ball, "center"), ball), expected,
                                     strict=True):
                 assert bits(told) == bits(wanted)
+            labels = np.arange(N) % 2
+            by_chunks, by_memory = (ClassSums(Y, labels, [0, 1], ball, "center").total()
+                                    for Y in (chunks, bad))
+            assert bits(by_chunks) == bits(by_memory)
 
 
 @every(FLAT)
