@@ -277,7 +277,8 @@ def document(private: Any, query: Any, mechanism: Any, *, group: Group, seeded: 
     noise = {name: float(value) for name, value in public_of(mechanism).items()}
     mu = noise.get("mu")
     rho = None if mu is None else noise.get("rho", math.nextafter(mu * mu / 2, math.inf))
-    shown = released_ball(ball or query.ball, private=ball is not None)
+    public = query.domain if hasattr(query, "domain") else query.ball
+    shown = released_ball(ball or public, private=ball is not None)
     versions = {"spdlib": sys.modules["spdlib"].__version__, "python": platform.python_version()}
     for name in PACKAGES:  # those that are installed
         for package in importlib.metadata.distributions(name=name):

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import Seed, finite, generator, integer, number
+from ..accounting import document
 from ..accounting.account import Account, Group
 from ..mechanisms import CURVES, Choice, CurveName, Mechanism, chosen
 from ..queries import CurveQuery
@@ -67,6 +68,8 @@ class PrivateGeodesicRegression(Estimator):
         What made them, with the scale of its noise.
     privacy_ : str
         The promise in words.
+    release_ : Release
+        All of this as a document that may be published; none of a chain's.
 
     Notes
     -----
@@ -149,6 +152,10 @@ class PrivateGeodesicRegression(Estimator):
                  f"{self.x_range} of x, the ball of radius {query.radius} and the speed "
                  f"{self.speed} are public")
         self._promise(words, mechanism, query, rng is not None)
+        if mechanism.is_proved(query):
+            self.release_ = document(self, query, mechanism, group=group, seeded=rng is not None,
+                                     point=self.point_, velocity=self.velocity_, shrink=False,
+                                     x_range=np.array([low, high]), speed=query.speed)
         return self
 
     def predict(self, x: ArrayLike) -> np.ndarray:

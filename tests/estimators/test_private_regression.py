@@ -12,7 +12,8 @@ import sklearn.base
 from conftest import mostly_slow
 from tables import BALLS, POLE, SHAPE
 
-from spdlib import Ball, PrivateFrechetMean, PrivateGeodesicRegression, expected_curve_error
+from spdlib import (Ball, PrivateFrechetMean, PrivateGeodesicRegression, Release,
+                    expected_curve_error)
 from spdlib.audit import audit
 from spdlib.calibration import gaussian_delta, gdp_mu
 from spdlib.estimators.base import Estimator
@@ -40,7 +41,7 @@ DOMAINS = {
 each_space = pytest.mark.parametrize("name", mostly_slow(
     DOMAINS, "log-Euclidean 2", "affine-invariant 2", "sphere", "triangles"))
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "domain": DOMAINS["sphere"][0], "speed": 1.0}
-LEARNT = {"point_", "velocity_", "middle_", "mechanism_", "privacy_"}
+LEARNT = {"point_", "velocity_", "middle_", "mechanism_", "privacy_", "release_"}
 
 
 def anywhere(name, n, rng):
@@ -468,7 +469,22 @@ def test_nothing_but_the_release_depends_on_the_data():
     for release in ("point_", "velocity_"):
         assert not np.array_equal(first.pop(release), second.pop(release))
     assert vars(first.pop("mechanism_")) == vars(second.pop("mechanism_"))
+    documents = [each.pop("release_").to_dict() for each in (first, second)]
+    assert {name for name in documents[0] if documents[0][name] != documents[1][name]} == {
+        "point", "velocity"}
     assert repr(first) == repr(second)
+
+
+def test_a_document_holds_the_curve_and_where_it_was_looked_for():
+    _, _, x, Y = about_a_curve("sphere", 50, 0.1, np.random.default_rng(0))
+    fitted = private("sphere").fit(x, Y, rng=0)
+    release = Release.from_json(fitted.release_.to_json())
+    assert release == fitted.release_ and release.estimator == "PrivateGeodesicRegression"
+    np.testing.assert_array_equal(release.point, fitted.point_)
+    np.testing.assert_array_equal(release.velocity, fitted.velocity_)
+    assert release.x_range.tolist() == list(map(float, fitted.x_range))
+    assert (release.ball.radius, release.speed) == (fitted.domain.radius, fitted.speed)
+    assert release.mean is None and not release.ball.private and release.privacy == fitted.privacy_
 
 
 @pytest.mark.parametrize("options", [
