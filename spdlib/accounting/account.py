@@ -122,8 +122,8 @@ class BudgetAccountant:
                     who = "" if group is None else f"group {spent.group!r}: "
                     raise ValueError(f"{who}mechanism is {mechanism!r}; accepted are releases that "
                                      f"({self.epsilon}, {self.delta}) holds, of which epsilon "
-                                     f"{self._total(spent.group):.6g} is spent and "
-                                     f"{self._left(self.delta, spent.group):.3g} remains")
+                                     f"{self._total(spent.group):.6g} is spent"
+                                     f"{self._words_left(spent.group)}")
                 self._spent.append(spent)
             yield
         except BaseException as error:  # an interrupt is no reason to keep what was not used
@@ -238,6 +238,13 @@ class BudgetAccountant:
         groups = set(of) if group is None else {group}
         common = of[None]
         return {tuple(sorted(of[g] + ([] if g is None else common))) for g in groups}
+
+    def _words_left(self, group):
+        """What remains, in words, where that is known at once."""
+        if any(spent.cost.law != ("gaussian" if self.delta else "pure") for spent in self._spent):
+            return ""
+        kind = "of Gaussian noise" if self.delta else "of a pure promise"
+        return f" and {self._left(self.delta, group):.3g} remains, for a release {kind}"
 
     def _left(self, delta, group):
         """What `remaining` returns, for one who has the lock."""

@@ -158,7 +158,7 @@ class Release(Document):
     shares: dict | None = may(fields.dict_of(fields.share))
     privacy: str = must(fields.text)
     adjacency: str = must(lambda value, name: choice(value, name, (ADJACENCY,)))
-    n: int = must(lambda value, name: integer(value, name, 1))
+    n: int = must(lambda value, name: integer(value, name, 1, 2**53))
     ball: ReleasedBall = must(lambda value, name: fields.read(ReleasedBall, value, name))
     balls: tuple | None = may(_balls_of)
     x_range: np.ndarray | None = may(fields.array)
@@ -323,6 +323,19 @@ def _agreeing(one):
         "balls": (classes, "one for each label"),
     }
     for name, (accepted, why) in shapes.items():
-        if name in have and (shape := np.shape(have[name])) != accepted:
+        if name in have and np.shape(have[name]) != accepted:
+            shape = np.shape(have[name])
             raise ValueError(f"{name} has shape {shape}; accepted is {accepted}, {why}")
+    if "steps" in have and have["steps"].shape[:-1] != classes:
+        raise ValueError(f"steps has shape {have['steps'].shape}; accepted is "
+                         f"{(*classes, 'dim')}, one for each label")
+    if any(ball.center.shape != center for ball in one.balls or ()):
+        raise ValueError(f"balls have centres of other shapes; accepted is {center}, that of the "
+                         "centre")
+    if math.fsum((one.shares or {}).values()) > 1 + 1e-9:
+        raise ValueError(f"shares is {one.shares!r}; accepted are those of one budget")
+    for part in ("means", "spread") if "spread" in have and "mean" in have else ():
+        if not (one.noises or {}).get(part, {}).get("sigma", -1) >= 0:
+            raise ValueError(f"noises is {one.noises!r}; accepted beside a spread are those with "
+                             "the sigma of 'means' and of 'spread'")
     return one

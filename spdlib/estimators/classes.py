@@ -152,7 +152,9 @@ class PrivateClassMeans(Estimator):
                 steps = [shrink_to_center(*each) for each in zip(steps, noise, strict=True)]
             steps = project_to_ball(steps, query.radius)
             about, radii = np.zeros_like(steps), np.full(len(steps), query.radius)
-        self.balls_ = [query.ball.moved(*each) for each in zip(about, radii, strict=True)]
+        self.balls_ = [query.ball] * len(steps)
+        if found:
+            self.balls_ = [query.ball.moved(*each) for each in zip(about, radii, strict=True)]
         self.means_ = np.stack(
             [space.exp(center, space.within_reach(center, step)) for step in about + steps])
         self.classes_, self.counts_ = query.classes, counts
@@ -171,6 +173,7 @@ class PrivateClassMeans(Estimator):
                                  counts=np.asarray(counts, float), shrink=self.shrink, **found)
         return self
 
+    @np.errstate(all="ignore")
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The label of the nearest mean for each record of shape `(n, *space.shape)`.
 
@@ -178,6 +181,6 @@ class PrivateClassMeans(Estimator):
         """
         if not hasattr(self, "means_"):
             raise ValueError("no means have been released; accepted is a prediction after fit")
-        X = np.asarray(X)
-        distances = np.stack([self.ball.space.dist(X, mean) for mean in self.means_])
+        space = self.balls_[0].space
+        distances = np.stack([space.dist(X, mean) for mean in self.means_])
         return self.classes_[distances.argmin(axis=0)]

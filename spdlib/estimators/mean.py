@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import Seed, choice
+from .._checks import Seed, choice, flag
 from ..accounting import document, fields
 from ..accounting.account import Account, Group
 from ..mechanisms import MEANS, Choice, MeanName, Mechanism, chosen
@@ -223,13 +223,15 @@ class PrivateFrechetMean(Estimator):
         return self
 
     @np.errstate(all="ignore")
-    def release(self, rng: Seed = None, *, accountant: Account = None, group: Group = None) -> Self:
+    def release(self, rng: Seed = None, *, accountant: Account = None, group: Group = None,
+                fewer: bool = False) -> Self:
         """Release the mean of the records that came in batches, and forget their sum; itself.
 
-        Fewer records than n count as the centre. What ends before anything is drawn, however it
-        ends, leaves the sum as it is; once a draw begins the sum is forgotten. Of several threads
-        that ask for one sum, one gets it; but only accounts are made for threads, and `partial_fit`
-        is not.
+        Where fewer records came than the n of which the constructor was told, it is refused, unless
+        `fewer` says that this is meant: those that did not come count as the centre. What ends
+        before anything is drawn, however it ends, leaves the sum as it is; once a draw begins the
+        sum is forgotten. Of several threads that ask for one sum, one gets it; but only accounts
+        are made for threads, and `partial_fit` is not.
         """
         running = None
         try:
@@ -238,6 +240,11 @@ class PrivateFrechetMean(Estimator):
                 raise ValueError("no batch has come in; accepted is a release after partial_fit")
             self._unchanged(running)
             query, mechanism, _ = running
+            if query.count < query.n and not flag(fewer, "fewer"):
+                raise ValueError(
+                    f"{query.count} records have come in of n = {query.n}; accepted "
+                    "is a release of all of them, or with fewer=True, where the others "
+                    "count as the centre")
             draw = paid(mechanism, query, query.space.dim, rng, accountant, group)
         except BaseException:
             if running is not None:

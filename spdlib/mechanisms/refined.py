@@ -29,7 +29,7 @@ from .._checks import EPS, integer, number
 from ..calibration import gdp_mu
 from ..queries import check_flat
 from ..queries.passes import Passes
-from ..spaces.ball import project_to_ball, shrink_to_center
+from ..spaces.ball import outside_ball, project_to_ball, shrink_to_center
 from .base import Mechanism
 from .gaussian import TangentGaussian
 from .integers import DiscreteGaussian
@@ -185,27 +185,36 @@ class Refined(Mechanism):
 
     def _prepared(self, query):
         passes = Passes(query)
+        classes = len(passes.counts)
+        about, radii = np.zeros((classes, self.d)), np.full(classes, query.radius)
+        first = self._noisy(passes.sums(about, radii), "centres" if self.rounds else "means")
+        passes.on_invalid = "center"  # every record has been looked at
 
         def answers(rng, shape):
-            each = [self._answer(passes, rng) for _ in range(math.prod(shape))]
+            each = [self._answer(passes, first, rng) for _ in range(math.prod(shape))]
             return np.array(each).reshape(*shape, len(passes.counts), 2 * self.d + 4)
 
         return answers
 
-    def _answer(self, passes, rng):
+    def _noisy(self, asked, part):
+        """What draws an answer to the question, of which the records are looked at now."""
+        return self.base.with_mu(asked, self._part(part)).prepared(asked)
+
+    def _answer(self, passes, first, rng):
         ball = passes.query.ball
         classes = len(passes.counts)
         about, radii = np.zeros((classes, self.d)), np.full(classes, ball.radius)
 
+        ahead = [first]  # what has been asked before anything is drawn
+
         def noisy(asked, part):
-            return self.base.with_mu(asked, self._part(part)).prepared(asked)(rng)
+            draw = ahead.pop() if ahead else self._noisy(asked, part)
+            return draw(rng)
 
         for _ in range(self.rounds):
             steps, counts = passes.means(noisy(passes.sums(about, radii), "centres"), radii)
-            about = np.stack([
-                ball.space.within_reach(ball.center, each)
-                for each in about + _each(project_to_ball, steps, radii)
-            ])
+            about = project_to_ball(about + _each(project_to_ball, steps, radii), ball.radius)
+            about = np.stack([ball.space.within_reach(ball.center, each) for each in about])
             ratio, low, high = self.least**2**-self.halvings, 0 * counts, 2.0**self.halvings
             for _ in range(self.halvings):  # a radius of ratio**low holds enough, one of high not
                 middle = (low + high) / 2
@@ -217,6 +226,10 @@ class Refined(Mechanism):
         if self.shrink:
             steps = _each(shrink_to_center, steps, self.sigma(radii, counts))
         steps = _each(project_to_ball, steps, radii)
+        whole = about + steps  # in a chart points that far out would come round
+        steps = np.where(
+            outside_ball(whole, _reach(ball.space))[:, None],
+            project_to_ball(whole, _reach(ball.space)) - about, steps)
         spread = clipped = np.full(classes, np.nan)
         if "spread" in self.shares:
             told = noisy(passes.spread(about, radii, steps), "spread")
@@ -225,6 +238,12 @@ class Refined(Mechanism):
             near = noisy(passes.near(about, radii), "count")
             clipped = np.clip(np.rint(self.n - near), 0, self.n)
         return np.column_stack([about, steps, radii, counts, spread, clipped])
+
+
+def _reach(space):
+    """Up to where steps tell points apart: in a chart, to where that covers its space once."""
+    reach = getattr(space, "space", space).injectivity_radius
+    return min(reach * (1 - 1e-9), 1e280)
 
 
 def _each(function, steps, sizes):
@@ -237,15 +256,17 @@ def refined(choice, query, epsilon, delta, refine=None, shrink=False, spread=Non
 
     `choice` is that of the noise. ValueError for what cannot be had together.
     """
-    if not (refine is None or refine == "auto" or isinstance(refine, numbers.Integral)):
+    named = isinstance(refine, str) and refine == "auto"
+    if not (refine is None or named or isinstance(refine, numbers.Integral)):
         raise ValueError(f"refine is {refine!r}; accepted are None, 'auto' and rounds from 1 to "
                          f"{MOST_ROUNDS}")
-    rounds = {None: 0, "auto": ROUNDS}.get(refine, refine)
+    rounds = 0
     if refine is not None:
-        rounds = integer(rounds, "refine", 1, MOST_ROUNDS)
+        rounds = ROUNDS if named else integer(refine, "refine", 1, MOST_ROUNDS)
     told = {}
     for name, value, default in ("spread", spread, SPREAD), ("count", count, COUNT):
-        if value := default if value is True else value or 0.0:
+        if value is not None and value is not False:
+            value = default if value is True else value
             told[name] = number(value, name, 1e-6, 0.4, "None, True, and shares from 1e-6 to 0.4")
     if "spread" in told:
         number(query.radius, "radius", 1e-150, 1e150, "numbers from 1e-150 to 1e150 with spread")
@@ -260,6 +281,6 @@ def refined(choice, query, epsilon, delta, refine=None, shrink=False, spread=Non
     check_flat(query.space, f" with {use}")
     choice.of(query, epsilon, delta)  # refuses what is to be refused
     made = Refined(base, query, epsilon, delta, rounds, shrink, **told)
-    if refine == "auto" and not made.worth:
+    if named and not made.worth:
         made = Refined(base, query, epsilon, delta, 0, shrink, **told) if told else None
     return made

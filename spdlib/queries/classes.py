@@ -117,10 +117,17 @@ def public_classes(classes):
         distinct = labels.tolist() == given and 0 < len(set(given)) == len(given)
     except (TypeError, ValueError):
         distinct = False
-    if not distinct or isinstance(classes, str) or labels.dtype.kind not in "biufUS":
+    sound = distinct and labels.dtype.kind in "biufU" and (all(map(
+        _writable, labels.tolist())) if labels.dtype.kind == "U" else np.isfinite(
+            labels.astype(float)).all())
+    if not sound or isinstance(classes, str):
         raise ValueError(f"classes is {classes!r}; accepted are one or more labels, all of them "
-                         "numbers or all of them strings, no two alike")
+                         "finite numbers or all of them strings that UTF-8 can write, no two alike")
     return labels
+
+
+def _writable(text):
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _labels(y, n, classes):

@@ -225,6 +225,11 @@ class RunningMean(Mean):
         self._sum = sum  # all of the batch or none of it, whenever an interrupt comes
         return self
 
+    @property
+    def count(self) -> int:
+        """Number of records so far."""
+        return self._sum.count if self._sum else 0
+
     def total(self, grid=None):
         """Sum of the steps to the clipped records so far, as that of `FrechetMean`."""
         sum = self._sum or self._empty(grid)
@@ -257,7 +262,8 @@ def check_flat(space, use=""):
 
 def ends(space):
     """The shape of a point in words."""
-    return ", ".join(map(str, space.shape))
+    shape = ", ".join(map(str, space.shape))
+    return f"{shape} complex numbers" if space.numbers is complex else shape
 
 
 def public_weights(weights, n, space):

@@ -37,7 +37,7 @@ class Passes:
     """The records of a query, which may be asked several times.
 
     A dask array is computed anew by each pass; of an array in memory the steps from the public
-    centre are kept.
+    centre are kept. From the first draw on `on_invalid` has to be "center": nothing may be refused.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Passes:
         self.private = classed and query.labels == "private"
         self._codes = query.codes if classed else np.zeros(query.n, np.int8)
         self.counts = query.counts if classed else np.array([query.n])
-        self._X = query.as_read
+        self._X, self.on_invalid = query.as_read, query.on_invalid
         if not is_lazy(self._X):
             self._X, sound = query.ball.seen(self._X, query.on_invalid)
             self._X[~sound] = np.nan
@@ -93,9 +93,11 @@ class Passes:
     def spread(self, about, radii, means):
         """Sums of squared distances, of at most a radius, from `means`, steps from the centres.
 
-        In units of squared radii one record moves one of them by 1 at most: `Asked`. Labels are
-        public.
+        In units of squared radii one record moves one of them by 1 at most: `Asked`. ValueError
+        where labels are private, so that it moves two.
         """
+        if self.private:
+            raise ValueError("labels is 'private'; accepted with a spread is 'public'")
 
         def total(grid=None):
             grid = finest_grid(0.5, self.query.n) if grid is None else grid
@@ -113,6 +115,6 @@ class Passes:
 
     def _pass(self, about, radii, grid, means=None):
         query = self.query
-        empty = ClassSum(query.ball, query.n, query.on_invalid, grid, about, radii, means,
+        empty = ClassSum(query.ball, query.n, self.on_invalid, grid, about, radii, means,
                          raw=is_lazy(self._X))
         return empty.add(self._X, self._codes).total

@@ -14,7 +14,7 @@ import numpy as np
 from .._checks import is_lazy, of_numbers, records, renumbered
 from .._kernel import DIVIDES, kernel_path
 from .._parallel import CORES, blockwise, squares, whole_items
-from ..spaces.ball import clip_to_ball, finest_grid, project_to_ball
+from ..spaces.ball import clip_to_ball, drawn_in, finest_grid, project_to_ball
 
 MOST_AT_ONCE, MOST_NUMBERS = 2**16, 2**18  # records that are looked at together, numbers
 FAN = 8  # sums of chunks that are added by one task
@@ -140,8 +140,11 @@ class ClassSum(ClippedSum):
 
     def _of(self, steps, codes):
         """The sums, or the numbers, of a block."""
-        y = (steps - self.about[codes]) / self.radii[codes, None]
-        y = np.where(np.isnan(steps), 0, y)
+        radii = self.radii[codes]
+        off = np.where(np.isnan(steps), 0, steps - self.about[codes])
+        y = off / radii[:, None]
+        far = ~np.isfinite(y).all(axis=1)  # in this unit
+        y[far] = drawn_in(off[far], 2 * radii[far]) / radii[far, None]
         if self.near:
             within = squares(y) <= 1
             return np.bincount(codes[within & (codes >= 0)], minlength=len(self.radii)) * 1.0

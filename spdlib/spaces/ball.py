@@ -286,6 +286,11 @@ def shrink_to_center(y, sigma):
     return y * ((1 - share) * (1 + share))
 
 
+def drawn_in(y, radii):
+    """Rows `y`, shape `(n, d)`, moved radially into balls of these radii about 0, one for each."""
+    return _into_ball(y, radii[:, None])
+
+
 def _into_ball(y, radius):
     """`y` moved radially into the ball about 0; what lies in it stays as it is."""
     unit, norm, _ = _unit(y)

@@ -300,6 +300,20 @@ def test_a_record_is_of_the_class_whose_mean_is_nearest():
         private().predict(RECORDS)
 
 
+def test_without_refinement_the_balls_are_the_public_one_and_predictions_keep_it():
+    ball = Ball(R, random_spd(1, K, 0.5, 3)[0])
+    fit = PrivateClassMeans(1.0, 1e-6, ball, CLASSES).fit(RECORDS, LABELS, rng=0)
+    assert all(each == ball for each in fit.balls_)
+    before = fit.predict(RECORDS)
+    assert (fit.set_params(ball=None).predict(RECORDS) == before).all()
+
+
+@pytest.mark.parametrize("classes", [[b"a", b"b"], [float("inf"), 1.0], ["\ud800", "a"]])
+def test_labels_that_no_document_can_hold_are_refused(classes):
+    with pytest.raises(ValueError, match="accepted are one or more labels, all of them finite num"):
+        PrivateClassMeans(1.0, 1e-6, Ball(R, np.eye(K)), classes).fit(RECORDS, [classes[0]] * N)
+
+
 @pytest.mark.slow
 def test_any_number_of_classes_is_one_entry():
     account, many = BudgetAccountant(1.0, 1e-6), range(800)
@@ -325,7 +339,7 @@ def test_disjoint_groups_of_people_spend_side_by_side():
     (["x", "longer"], ["x", "longer", "longer", "x"]),
     (["x", "longer"], np.array(["x", "longer", "longer", "x"])),
     (np.array(["x", "longer"]), np.array(["x", "longer", "longer", "x"], object)),
-    ([0.5, float("inf")], [0.5, float("inf"), float("inf"), 0.5]),
+    ([0.5, 1e300], [0.5, 1e300, 1e300, 0.5]),
 ])
 def test_labels_may_be_numbers_or_strings_in_a_list_or_an_array(classes, y):
     query = ClassSums(RECORDS[:4], y, classes, BALL)

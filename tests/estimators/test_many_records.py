@@ -210,7 +210,11 @@ def test_a_release_of_batches_has_the_bits_of_a_fit(mechanism):
 
 def test_records_that_do_not_come_count_as_the_centre():
     with_centres = private().fit(np.concatenate([X[:500], np.tile(CENTER, (200, 1, 1))]), rng=0)
-    assert bits(private().partial_fit(X[:500]).release(0)) == bits(with_centres)
+    assert bits(private().partial_fit(X[:500]).release(0, fewer=True)) == bits(with_centres)
+    few = private().partial_fit(X[:500])
+    with pytest.raises(ValueError, match="500 records have come in of n = 700; accepted is a rel"):
+        few.release(0)
+    assert bits(few.release(0, fewer=True)) == bits(with_centres)
 
 
 def test_one_record_too_many_or_a_bad_one_is_refused_and_nothing_of_its_batch_is_added():
@@ -305,7 +309,7 @@ def test_what_comes_after_a_refused_release_counts(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(TangentGaussian, "_noise", refuse)
         with pytest.raises(ValueError, match="no noise"):
-            estimator.release(0)
+            estimator.release(0, fewer=True)
     assert bits(estimator.partial_fit(X[60:]).release(0)) == bits(private().fit(X, rng=0))
 
 

@@ -221,6 +221,50 @@ def test_nothing_is_refused_once_it_draws(name, rounds, mechanism):
     assert LogEuclidean(3).contains(classes.means_).all()
 
 
+@pytest.mark.parametrize("n, radius, rounds, far", [
+    (2000, 1.0, 8, 4e307), (100, 1e-100, 1, 1e250), (2, 1e-3, 3, 1e300)])
+@pytest.mark.parametrize("mechanism", ["gaussian", "discrete gaussian"])
+def test_a_record_as_far_as_float64_goes_is_clipped_and_not_refused(n, radius, rounds, far,
+                                                                    mechanism):
+    pytest.importorskip("opendp")
+    X = np.zeros((n, 2, 2))
+    X[0] = far * np.eye(2)
+    told = dict(delta=1e-6, ball=Ball(radius, np.zeros((2, 2)), Euclidean(2)), refine=rounds,
+                mechanism=mechanism, on_invalid="center")
+    for epsilon in 1.0, 1e3:
+        made = PrivateFrechetMean(epsilon, **told, spread=True, count=True).fit(X)
+        assert np.linalg.norm(made.mean_) <= 2 * radius and 0 <= made.spread_ <= radius**2
+        PrivateClassMeans(epsilon, **told, classes=[0, 1]).fit(X, np.arange(n) % 2)
+
+
+def test_records_of_chunks_are_looked_at_before_anything_is_spent():
+    da = pytest.importorskip("dask.array", reason="dask is not installed")
+    X = data(60, 0.3, np.random.default_rng(5))
+    X[33] = np.nan
+    for chunks in X, da.from_array(X, chunks=(20, 3, 3)):
+        account = BudgetAccountant(1.0, 1e-6)
+        with pytest.raises(ValueError, match=r"X\[33, 0, 0\] is nan"):
+            PrivateFrechetMean(1.0, 1e-6, WIDE, refine=2).fit(chunks, accountant=account)
+        assert account.total() == 0
+
+
+def test_in_a_chart_what_is_found_stays_where_the_chart_covers_its_space_once():
+    rng, ball = np.random.default_rng(6), Ball(3.1, [0, 0, 1.0], Sphere(2))
+    X = ball.space.exp(ball.center, [3.0, 0] + 0.02 * rng.standard_normal((300, 2)))
+    for seed in range(40):
+        made = PrivateFrechetMean(1.0, 1e-6, ball, statistic="tangent", refine=4).fit(X, rng=seed)
+        chart, release = made.ball_.space, made.release_
+        expected = chart.coordinates(made.ball_.center) + release.step
+        np.testing.assert_allclose(chart.coordinates(made.mean_), expected, atol=1e-6)
+        assert np.linalg.norm(chart.coordinates(made.ball_.center)) <= 3.1 + 1e-9
+
+
+def test_a_spread_of_classes_with_private_labels_is_refused():
+    query = ClassSums(np.eye(3)[None], [0], [0, 1], WIDE)
+    with pytest.raises(ValueError, match="labels is 'private'; accepted with a spread is 'public'"):
+        Passes(query).spread(np.zeros((2, 6)), np.ones(2), np.zeros((2, 6)))
+
+
 def test_a_document_says_what_was_found_and_what_each_part_had():
     made = PrivateFrechetMean(1.0, 1e-6, WIDE, refine=2).fit(
         data(2000, 0.3, np.random.default_rng(5)), rng=0)
@@ -254,6 +298,9 @@ def test_it_is_one_entry_of_an_account_and_is_given_back_where_a_record_is_bad()
     ({"refine": 0}, "refine is 0; accepted are integers from 1 to 8"),
     ({"refine": 9}, "refine is 9; accepted are integers from 1 to 8"),
     ({"refine": True}, "refine is True"),
+    ({"spread": ""}, "spread is ''; accepted are None, True, and shares"),
+    ({"count": np.ones(2)}, r"count is array\(\[1., 1.\]\); accepted are None, True, and"),
+    ({"refine": np.ones(2)}, r"refine is array\(\[1., 1.\]\); accepted are None, 'auto' and"),
     ({"refine": "often"}, "refine is 'often'; accepted are None, 'auto' and rounds from 1 to 8"),
     ({"refine": 2, "mechanism": "laplace", "delta": 0},
      "mechanism is 'laplace'; accepted with refine are"),
