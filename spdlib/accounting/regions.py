@@ -10,21 +10,25 @@ as often as that about the normal point itself (Hwang and Casella 1982; claim SP
 
 By the central limit theorem m - theta is normal with a covariance C/n. The spread S tells the trace
 of C, and no more: what is clipped to a distance R is by at most the factor (1 + t/R)^2 shorter, in
-squares, than what was in the ball, t the distance of the release from its centre; the noise of S is
-allowed for at a tenth of what the level leaves, and that S was computed from n records by the
-factor that Student's law has over the normal one. Of all covariances of that trace those with m
+squares, than what was in the ball, t the distance of the release from its centre. The noise of S is
+allowed for at a tenth of what the level leaves, and that S was computed from n records at another
+tenth: few records may hold none of those far out. A mean of n independent numbers from 0 to R^2 is
+less than its expectation w by R sqrt(2 w l/n) with a probability of exp(-l) at most (Maurer 2003),
+hence sqrt(w) <= sqrt(S + R^2 l/2n) + R sqrt(l/2n). Of all covariances of that trace those with m
 equal eigenvalues are looked at, and the worst counts.
 """
 
+import functools
 import math
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import chdtr, chdtri, gammainccinv, ndtri
 
 from .._checks import number
 
 FLAT_SPACES = "LogEuclidean(", "Euclidean(", "TangentSpace("  # how flat spaces are written
-MIDPOINTS = 2000  # of the quadrature over a law, midpoints of equal shares
+MIDPOINTS = 200  # of the quadrature over a law
 ROUNDED = 1 + 1e-3  # more than the quadrature may miss
 
 
@@ -56,23 +60,19 @@ def within(release, level):
 
 def region(release, level, bias=0.0):
     """How far the mean of the population is, at this level, over noise and sampling."""
-    from scipy.stats import norm, t as student
-
     noise_law(release)
     level, d, n = checked_level(level), np.size(release.step), release.n
     bias = number(bias, "bias", 0, 1e300, "finite numbers from 0 on")
     if release.spread is None:
         raise ValueError("spread is None; accepted is a release with one, as "
                          "PrivateFrechetMean(..., spread=True) makes it")
-    noises, radius, left = release.noises, release.ball.radius, 1 - level
+    noises, radius, tenth = release.noises, release.ball.radius, (1 - level) / 10
     off = min(float(np.linalg.norm(release.step)) / radius, 1.0)
-    trace = release.spread + norm.isf(left / 10) * noises["spread"]["sigma"]
-    trace = min(trace, radius**2) * (1 + off)**2
-    level = 1 - 0.9 * left
-    if n > 2:
-        trace *= (student.isf(0.45 * left, n - 1) / norm.isf(0.45 * left))**2
-    else:
-        trace = 4 * radius**2 * n
+    trace = release.spread - ndtri(tenth) * noises["spread"]["sigma"]
+    few = math.log(1 / tenth) / (2 * n)
+    trace = (math.sqrt(trace / radius**2 + few) + math.sqrt(few))**2
+    trace = min(trace, 1.0) * (radius * (1 + off))**2
+    level = 1 - 8 * tenth
     sigma = noises["means"]["sigma"]
     if not release.shrink:
         return bias + max(_quantile(trace / n, m, sigma, d, level) for m in _shapes(d))
@@ -88,15 +88,20 @@ def _shapes(d):
 
 def _quantile(trace, m, sigma, d, level):
     """Quantile of the length of a normal point whose m first coordinates have one trace more."""
-    from scipy.stats import chi2
-
-    shares = (np.arange(MIDPOINTS) + 0.5) / MIDPOINTS
-    first, others = trace / m + sigma**2, sigma**2 * chi2.ppf(shares, d - m) if m < d else 0.0
+    others, weights = _tails(d - m) if m < d else (np.zeros(1), np.ones(1))
+    first, others = trace / m + sigma**2, sigma**2 * others
     if first == 0:
         return 0.0
 
     def excess(x):
-        return np.mean(chi2.cdf((x - others) / first, m)) - level
+        return weights @ chdtr(m, np.maximum(x - others, 0) / first) - level
 
-    most = first * chi2.ppf(1 - (1 - level) / 4, m) + np.max(others) * 2 + 1e-300
+    most = first * chdtri(m, (1 - level) / 4) + np.max(others) * 2 + 1e-300
     return math.sqrt(brentq(excess, 0.0, most, rtol=1e-9)) * ROUNDED
+
+
+@functools.lru_cache(maxsize=64)
+def _tails(m):
+    """Points and weights for the law of chi-squared with m degrees of freedom, fine in its tail."""
+    v = (np.arange(MIDPOINTS) + 0.5) / MIDPOINTS  # of which the fourth power is a tail's
+    return 2 * gammainccinv(m / 2, v**4), v**3 / np.sum(v**3)
