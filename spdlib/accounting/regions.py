@@ -78,7 +78,7 @@ def region(release, level, bias=0.0):
         return bias + max(_quantile(trace / n, m, sigma, d, level) for m in _shapes(d))
     halves = 1 - (1 - level) / 2
     return bias + max(_quantile(trace / n, m, 0.0, d, halves) for m in _shapes(d)) \
-        + within(release, halves)
+        + float(noise_law(release).ppf(halves))
 
 
 def _shapes(d):
@@ -89,15 +89,16 @@ def _shapes(d):
 def _quantile(trace, m, sigma, d, level):
     """Quantile of the length of a normal point whose m first coordinates have one trace more."""
     others, weights = _tails(d - m) if m < d else (np.zeros(1), np.ones(1))
-    first, others = trace / m + sigma**2, sigma**2 * others
-    if first == 0:
+    unit = math.hypot(math.sqrt(trace / m), sigma)  # so that all is of the order of 1
+    if unit == 0:
         return 0.0
+    others = (sigma / unit)**2 * others
 
     def excess(x):
-        return weights @ chdtr(m, np.maximum(x - others, 0) / first) - level
+        return weights @ chdtr(m, np.maximum(x - others, 0)) - level
 
-    most = first * chdtri(m, (1 - level) / 4) + np.max(others) * 2 + 1e-300
-    return math.sqrt(brentq(excess, 0.0, most, rtol=1e-9)) * ROUNDED
+    most = chdtri(m, (1 - level) / 4) + np.max(others) * 2
+    return unit * math.sqrt(brentq(excess, 0.0, most, rtol=1e-9)) * ROUNDED
 
 
 @functools.lru_cache(maxsize=64)

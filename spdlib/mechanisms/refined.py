@@ -208,11 +208,14 @@ class Refined(Mechanism):
         ahead = [first]  # what has been asked before anything is drawn
 
         def noisy(asked, part):
-            draw = ahead.pop() if ahead else self._noisy(asked, part)
-            return draw(rng)
+            return self._noisy(asked, part)(rng)
+
+        def means(part):
+            draw = ahead.pop() if ahead else self._noisy(passes.sums(about, radii), part)
+            return passes.means(draw(rng), radii)
 
         for _ in range(self.rounds):
-            steps, counts = passes.means(noisy(passes.sums(about, radii), "centres"), radii)
+            steps, counts = means("centres")
             about = project_to_ball(about + _each(project_to_ball, steps, radii), ball.radius)
             about = np.stack([ball.space.within_reach(ball.center, each) for each in about])
             ratio, low, high = self.least**2**-self.halvings, 0 * counts, 2.0**self.halvings
@@ -222,7 +225,7 @@ class Refined(Mechanism):
                 enough = near >= self.quantile * counts
                 low, high = np.where(enough, middle, low), np.where(enough, high, middle)
             radii = np.maximum(radii * ratio**low, SMALLEST)
-        steps, counts = passes.means(noisy(passes.sums(about, radii), "means"), radii)
+        steps, counts = means("means")
         if self.shrink:
             steps = _each(shrink_to_center, steps, self.sigma(radii, counts))
         steps = _each(project_to_ball, steps, radii)

@@ -40,6 +40,16 @@ def test_it_is_read_off_the_document_and_nothing_else():
     assert found.within(0.9) < found.region(0.9) < found.region(0.99)
 
 
+def test_a_region_has_the_unit_of_the_data_and_all_levels():
+    near = release(SMALL, spread=True)
+    for unit in 1e-3, 1e-6, 1e-10, 1e-100, 1e100:
+        far = release(SMALL * unit, spread=True, ball=Ball(2.0 * unit, np.zeros((2, 2)),
+                                                          Euclidean(2)))
+        for level in 0.5, 0.95, 0.9999:
+            assert far.region(level) == pytest.approx(unit * near.region(level), rel=1e-6)
+    assert release(SMALL, spread=True, shrink=True).region(0.9999) > near.region(0.99)
+
+
 def covered(hits, level):
     """Whether so many hits are no sign of a smaller share."""
     return binomtest(int(np.sum(hits)), len(hits)).proportion_ci(1 - 1e-4).high >= level
