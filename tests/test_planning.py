@@ -369,6 +369,7 @@ def test_what_refining_saves_is_foreseen_for_a_guess_of_the_spread(n):
     assert 0.7 < np.mean(errors) / row.bare < 1.4
 
 
+@pytest.mark.slow
 def test_refining_is_foreseen_to_pay_from_some_number_of_records_on():
     told = 3, 12.0, 1.0, 1e-6, 0.7
     n = worth_refining(*told)

@@ -62,6 +62,7 @@ def test_all_parts_together_cost_the_promise_and_no_more(parts, mechanism, round
 FAR = st.floats(-1e3, 1e3)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(st.lists(FAR, min_size=6, max_size=6), st.integers(0, 1), st.integers(0, 1),
        st.integers(0, 2**32), st.sampled_from(["plain", "nan", "on the edge"]))
@@ -100,6 +101,7 @@ def test_the_numbers_that_one_record_moves_are_two_where_labels_are_private():
     assert np.linalg.norm(first - second) == math.sqrt(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["gaussian", "discrete gaussian"])
 def test_it_finds_the_records_in_a_wide_ball_and_errs_several_times_less(mechanism):
     pytest.importorskip("opendp")
@@ -113,6 +115,7 @@ def test_it_finds_the_records_in_a_wide_ball_and_errs_several_times_less(mechani
     assert np.mean(errors["auto"]) < np.mean(errors[None]) / 4
 
 
+@pytest.mark.slow
 def test_a_radius_holds_about_the_share_that_it_is_to_hold():
     rng = np.random.default_rng(2)
     X = data(200_000, 0.3, rng)
@@ -203,6 +206,7 @@ NOTHING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["gaussian", "discrete gaussian"])
 @pytest.mark.parametrize("name", NOTHING)
 @pytest.mark.parametrize("rounds", [1, MOST_ROUNDS])
@@ -221,6 +225,7 @@ def test_nothing_is_refused_once_it_draws(name, rounds, mechanism):
     assert LogEuclidean(3).contains(classes.means_).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n, radius, rounds, far", [
     (2000, 1.0, 8, 4e307), (100, 1e-100, 1, 1e250), (2, 1e-3, 3, 1e300)])
 @pytest.mark.parametrize("mechanism", ["gaussian", "discrete gaussian"])
@@ -248,6 +253,7 @@ def test_records_of_chunks_are_looked_at_before_anything_is_spent():
         assert account.total() == 0
 
 
+@pytest.mark.slow
 def test_in_a_chart_what_is_found_stays_where_the_chart_covers_its_space_once():
     rng, ball = np.random.default_rng(6), Ball(3.1, [0, 0, 1.0], Sphere(2))
     X = ball.space.exp(ball.center, [3.0, 0] + 0.02 * rng.standard_normal((300, 2)))
