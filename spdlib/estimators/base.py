@@ -1,10 +1,14 @@
 """What the estimators share: parameters by name, how they show, when they shrink."""
 
 import inspect
+import math
+import warnings
 from typing import Any, Self
 
 from .._checks import choice, flag
 from ..accounting import in_words, spending
+from ..mechanisms import Noise
+from ..queries import ClassSums
 
 
 class Estimator:
@@ -70,15 +74,33 @@ class Estimator:
         self.privacy_ = in_words(promise, mechanism, query, seeded)
 
 
-def paid(mechanism, query, dim, rng, accountant, group):
+def paid(delta, mechanism, query, dim, rng, accountant, group):
     """What draws an answer of `dim` coordinates, once it is paid for.
 
     All that can be refused is refused here: nothing may be once it draws.
     """
     rng = mechanism.source(rng)
+    _warn(delta, mechanism, query)
     with spending(accountant, mechanism, dim, group):
         draw = mechanism.prepared(query)
     return lambda: draw(rng)
+
+
+def _warn(delta, mechanism, query):
+    """Warn, by public numbers and before anything is spent, of what is hardly worth its price."""
+    if delta * query.n >= 1:
+        warnings.warn(
+            f"delta is {delta!r} with n = {query.n} records; choose it far below 1/n, since who "
+            "publishes one record in n as it is keeps delta = 1/n", stacklevel=5)
+    if not isinstance(mechanism, Noise) or isinstance(query, ClassSums):
+        return
+    root = math.sqrt(query.space.dim)
+    length = root * getattr(mechanism, "sigma", root * getattr(mechanism, "scale", 0))
+    if length >= query.radius:
+        warnings.warn(
+            f"the noise is {length:.3g} long, on average, and the radius of the ball "
+            f"{query.radius:.3g}, so that the release says little of the records; take more of "
+            "them, a smaller ball, a larger epsilon, or fewer coordinates", stacklevel=5)
 
 
 def check_shrinks(shrink, query, mechanism):

@@ -139,7 +139,7 @@ class PrivateClassMeans(Estimator):
             raise ValueError(f"mechanism is {self.mechanism!r}; accepted are those of Gaussian "
                              "noise, whose price does not grow with the number of classes")
         check_shrinks(self.shrink, query, mechanism)
-        draw = paid(mechanism, query, query.dim, rng, accountant, group)
+        draw = paid(self.delta, mechanism, query, query.dim, rng, accountant, group)
         answer, space, center, found = draw(), query.space, query.ball.center, {}
         if isinstance(mechanism, Refined):
             about, radii, steps, counts, *_ = mechanism.found(answer)

@@ -191,7 +191,7 @@ class PrivateFrechetMean(Estimator):
         self._forget()
         query = FrechetMean(X, self._ball(), self.on_invalid, sample_weight)
         mechanism = self._mechanism(query)
-        draw = paid(mechanism, query, query.space.dim, rng, accountant, group)
+        draw = paid(self.delta, mechanism, query, query.space.dim, rng, accountant, group)
         return self._release(query, mechanism, draw, rng is not None, group)
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
@@ -245,7 +245,7 @@ class PrivateFrechetMean(Estimator):
                     f"{query.count} records have come in of n = {query.n}; accepted "
                     "is a release of all of them, or with fewer=True, where the others "
                     "count as the centre")
-            draw = paid(mechanism, query, query.space.dim, rng, accountant, group)
+            draw = paid(self.delta, mechanism, query, query.space.dim, rng, accountant, group)
         except BaseException:
             if running is not None:
                 self._running = running

@@ -142,7 +142,7 @@ class PrivateGeodesicRegression(Estimator):
         query = self._query(x, Y)
         mechanism = self._mechanism(query)
         space, center, dim = query.space, query.domain.center, query.space.dim
-        u = paid(mechanism, query, 2 * dim, rng, accountant, group)()
+        u = paid(self.delta, mechanism, query, 2 * dim, rng, accountant, group)()
         step = space.within_reach(center, u[:dim])
         low, high = query.x_range
         self.point_ = space.exp(center, step)

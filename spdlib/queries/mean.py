@@ -93,7 +93,8 @@ class Mean:
             raise ValueError(f"radius is {self.radius!r}; accepted are numbers below {largest:.6g} "
                              f"= {TRIED} r*, up to which the descent to a mean ended in all that "
                              "was tried; r* is half the least of the injectivity radius and π/√κ "
-                             f"of {self.space!r}, up to which the mean is the only one")
+                             f"of {self.space!r}, up to which the mean is the only one. The "
+                             "tangent mean, statistic='tangent', takes larger balls")
         return frechet_sensitivity(self.n, self.radius, self.space, self.tolerance, self.weights)
 
     @property

@@ -203,13 +203,14 @@ def test_a_new_paper_makes_no_run_of_the_net_stale_and_no_chapter_run_again(tmp_
     for package in "spdlib", "claimbook":
         (tmp_path / package).symlink_to(ROOT / package)
     book = Book.at(tmp_path / "book")
-    breaks = dict(list(net.read_breaks(book).items())[::40])
-    chapters = book.chapters()
+    faults = list(net.read_breaks(book).values())[::40]
+    chapters, claims = book.chapters(), list(net.homes(book))[::10]
 
     def keys():
-        net.content.cache_clear()
+        for each in net.homes, net.content:
+            each.cache_clear()
         book = Book.at(tmp_path / "book")
-        runs = [net.key(book, fault, each) for fault in breaks.values() for each in chapters]
+        runs = [net.key(book, fault, claim) for fault in faults for claim in claims]
         return [build.key(book, each) for each in chapters], runs
 
     before = keys()

@@ -141,6 +141,7 @@ def outcome(fit, seed=0, most=10):
     rng, account = Watched(seed, most), BudgetAccountant(1e3, 0.5)
     with np.errstate(all="raise"), warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("default", UserWarning)  # of public parameters
         try:
             fit(rng, account)
         except Enough:
@@ -240,6 +241,7 @@ def test_a_callers_treatment_of_floating_point_errors_changes_nothing(name):
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("default", UserWarning)  # of public parameters
         expected = ENTRIES[name]()
         for how in {"all": "raise"}, {"all": "warn"}, {"all": "call", "call": called}:
             with np.errstate(**how):

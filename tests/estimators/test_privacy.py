@@ -24,8 +24,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from spdlib import (Ball, FrechetMean, LogEuclidean, PrivateFrechetMean, expm, invvecd, logm,
-                    random_spd, vecd)
+from spdlib import (Ball, BudgetAccountant, FrechetMean, LogEuclidean, PrivateFrechetMean, expm,
+                    invvecd, logm, random_spd, vecd)
 from spdlib.descriptors import descriptor_ball
 from spdlib.queries import frechet_sensitivity
 from spdlib.spaces.ball import clip_to_ball, project_to_ball
@@ -658,3 +658,24 @@ def moved(coordinates, k, n):
 def test_no_bit_of_a_record_depends_on_another(k, n):
     assert moved(LogEuclidean(k).coordinates, k, n) == 0
     assert moved(by_the_largest, k, n) >= 2  # the two huge ones are seen at least
+
+
+@pytest.mark.parametrize(("private", "said"), [
+    (dict(delta=0.1), "delta is 0.1 with n = 40 records; choose it far below 1/n"),
+    (dict(epsilon=0.01), "the noise is .* long, on average, and the radius of the ball 1"),
+    (dict(epsilon=0.01, delta=0.0, mechanism="laplace"), "the noise is .* long")])
+def test_public_numbers_at_which_a_release_is_hardly_worth_it_are_warned_of_before_it_is_paid(
+        private, said):
+    ball, X = Ball(1.0, np.eye(2)), random_spd(40, 2, 1.0, rng=0)
+    estimator = PrivateFrechetMean(**{"epsilon": 50.0, "delta": 1e-6, "ball": ball} | private)
+    with pytest.warns(UserWarning, match=said) as warned:
+        estimator.fit(X, rng=0)
+    assert [each.filename for each in warned] == [__file__]
+    account = BudgetAccountant(100.0, 0.5)
+    with warnings.catch_warnings(), pytest.raises(UserWarning):
+        warnings.simplefilter("error")
+        estimator.fit(X, rng=0, accountant=account)
+    assert account.remaining() == 100.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PrivateFrechetMean(50.0, 1e-6, ball).fit(X, rng=0)

@@ -340,6 +340,7 @@ def test_the_state_of_errors_and_the_layout_of_the_caller_change_no_release(name
     with np.errstate(all="call", call=lambda *told: raised.append(told)), \
             warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("default", UserWarning)  # of public parameters
         for layout, Y in layouts(bad, tmp_path):
             assert [bits(release) for release in releases(ball, Y, 0)] == expected, layout
     assert not raised
