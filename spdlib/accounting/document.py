@@ -215,6 +215,32 @@ class Release(Document):
         """
         return regions.region(self, level, bias)
 
+    def apart(self, other: "Release", level: float = 0.95) -> float:
+        """How far the means of two populations, clipped to one ball, are apart at least.
+
+        The releases are about different people, each with a `spread`, in one ball, which may have
+        been found on all of them together; they are not shrunk. Where the means are equal, the
+        answer is above 0 with a probability of about 1 - level at most.
+
+        Parameters
+        ----------
+        other : Release
+        level : float
+            From 0.5 to 0.9999.
+
+        Returns
+        -------
+        float
+            In the distance of the space, 0 where noise and sampling may explain all; in that of the
+            chart for tangent means.
+
+        Raises
+        ------
+        ValueError
+            For a release in another ball, without a `spread`, or shrunk.
+        """
+        return regions.apart(self, other, level)
+
     def to_dict(self) -> dict:
         """The document, of what JSON knows: an array is a nested list, and None is left out.
 

@@ -16,6 +16,10 @@ tenth: few records may hold none of those far out. A mean of n independent numbe
 less than its expectation w by R sqrt(2 w l/n) with a probability of exp(-l) at most (Maurer 2003),
 hence sqrt(w) <= sqrt(S + R^2 l/2n) + R sqrt(l/2n). Of all covariances of that trace those with m
 equal eigenvalues are looked at, and the worst counts.
+
+Of two groups in one ball, m_i - theta_i + Z_i are independent, their difference has the sum of the
+traces and of the variances, and the projection onto the one ball takes no two points further apart.
+So the distance of two releases is at most |theta_1 - theta_2| and the length of that difference.
 """
 
 import functools
@@ -61,29 +65,52 @@ def within(release, level):
 def region(release, level, bias=0.0):
     """How far the mean of the population is, at this level, over noise and sampling."""
     noise_law(release)
-    level, d, n = checked_level(level), np.size(release.step), release.n
+    level, d = checked_level(level), np.size(release.step)
     bias = number(bias, "bias", 0, 1e300, "finite numbers from 0 on")
+    tenth = (1 - level) / 10
+    trace = _trace(release, tenth)
+    level = 1 - 8 * tenth
+    if not release.shrink:
+        return bias + _longest(trace, release.noises["means"]["sigma"], d, level)
+    halves = 1 - (1 - level) / 2
+    return bias + _longest(trace, 0.0, d, halves) + float(noise_law(release).ppf(halves))
+
+
+def apart(one, other, level):
+    """How far the means of two populations are apart, at least and at this level."""
+    level, trace, tenth = checked_level(level), 0.0, (1 - level) / 10
+    for release in one, other:
+        noise_law(release)
+        trace += _trace(release, tenth)
+        if release.shrink:
+            raise ValueError("shrink is True; accepted for a distance is False, since it may take "
+                             "releases further apart")
+    balls = [(ball.space, ball.radius, ball.center.tolist()) for ball in (one.ball, other.ball)]
+    if balls[0] != balls[1]:
+        raise ValueError(f"other has the ball {other.ball}; accepted is {one.ball}, since in "
+                         "balls of their own equal populations have other means")
+    sigma = math.hypot(*(release.noises["means"]["sigma"] for release in (one, other)))
+    far = _longest(trace, sigma, np.size(one.step), 1 - 6 * tenth)
+    return max(float(np.linalg.norm(one.step - other.step)) - far, 0.0)
+
+
+def _trace(release, tenth):
+    """Of the covariance of a mean of clipped records, at most, but in two cases of this rate."""
     if release.spread is None:
         raise ValueError("spread is None; accepted is a release with one, as "
                          "PrivateFrechetMean(..., spread=True) makes it")
-    noises, radius, tenth = release.noises, release.ball.radius, (1 - level) / 10
+    n, radius = release.n, release.ball.radius
     off = min(float(np.linalg.norm(release.step)) / radius, 1.0)
-    trace = release.spread - ndtri(tenth) * noises["spread"]["sigma"]
+    trace = release.spread - ndtri(tenth) * release.noises["spread"]["sigma"]
     few = math.log(1 / tenth) / (2 * n)
     trace = (math.sqrt(trace / radius**2 + few) + math.sqrt(few))**2
-    trace = min(trace, 1.0) * (radius * (1 + off))**2
-    level = 1 - 8 * tenth
-    sigma = noises["means"]["sigma"]
-    if not release.shrink:
-        return bias + max(_quantile(trace / n, m, sigma, d, level) for m in _shapes(d))
-    halves = 1 - (1 - level) / 2
-    return bias + max(_quantile(trace / n, m, 0.0, d, halves) for m in _shapes(d)) \
-        + float(noise_law(release).ppf(halves))
+    return min(trace, 1.0) * (radius * (1 + off))**2 / n
 
 
-def _shapes(d):
-    """Numbers of directions among which a trace is shared out."""
-    return sorted({m for m in (1, 2, 3, 4, 6, d) if m <= d})
+def _longest(trace, sigma, d, level):
+    """The largest quantile of the length over all ways to share a trace out among directions."""
+    shapes = {m for m in (1, 2, 3, 4, 6, d) if m <= d}
+    return max(_quantile(trace, m, sigma, d, level) for m in shapes)
 
 
 def _quantile(trace, m, sigma, d, level):

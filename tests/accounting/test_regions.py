@@ -126,3 +126,40 @@ def test_releases_of_which_it_is_not_known_are_refused():
     classes = PrivateClassMeans(1.0, 1e-6, BALL, [0]).fit(invvecd(SMALL), [0] * 50, rng=0)
     with pytest.raises(ValueError, match="accepted are releases of one mean"):
         classes.release_.within()
+
+
+def two_groups(kinds, n, seed, **told):
+    """Releases about two groups, in one ball that was found on both of them together."""
+    rng = np.random.default_rng(seed)
+    groups = [population(kind, n, rng) for kind in kinds]
+    wide = Ball(20.0, np.zeros((2, 2)), Euclidean(2))
+    both = PrivateFrechetMean(20.0, 1e-6, wide, refine="auto")
+    ball = both.fit(invvecd(np.concatenate(groups)), rng=rng).ball_
+    told = {"ball": ball, "spread": True, "epsilon": 20.0} | told
+    return [release(Y, rng, **told) for Y in groups]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["normal", "on a line", "heavy tails", "skewed", "far out"])
+@pytest.mark.parametrize("n", [40, 300])
+def test_groups_of_one_population_are_rarely_told_apart(kind, n):
+    told = [one.apart(other, 0.8) > 0 for one, other in (two_groups([kind] * 2, n, seed)
+                                                         for seed in range(300))]
+    assert covered(np.logical_not(told), 0.8)
+
+
+def test_groups_of_two_populations_are_told_apart_and_by_no_more_than_they_are():
+    one, other = two_groups(["normal", "skewed"], 3000, 0)
+    assert 0 < one.apart(other) < 0.3 * math.sqrt(D)
+    assert one.apart(other) == other.apart(one) < one.apart(other, 0.5)
+    assert one.apart(one) == 0
+
+
+def test_groups_that_cannot_be_compared_are_refused():
+    one, other = release(SMALL, spread=True), release(SMALL, spread=True, ball=BALL.of_radius(1))
+    with pytest.raises(ValueError, match="other has the ball .*; accepted is .*radius=2.0"):
+        one.apart(other)
+    with pytest.raises(ValueError, match="shrink is True; accepted for a distance is False"):
+        one.apart(release(SMALL, spread=True, shrink=True))
+    with pytest.raises(ValueError, match="spread is None"):
+        release(SMALL).apart(one)
