@@ -4,10 +4,19 @@ import argparse
 import signal
 import sys
 
+import numpy as np
+
+from ._checks import integer
 from .planning import plan, records_needed, worth_refining
 from .queries import frechet_sensitivity
-from .spaces import Ball
+from .spaces import AffineInvariant, Ball, KendallPlanar, LogEuclidean, Sphere
 
+SPACES = {
+    "log-euclidean": LogEuclidean,
+    "affine-invariant": AffineInvariant,
+    "sphere": Sphere,
+    "shapes": KendallPlanar
+}
 HEADER = ("noise", "δ", "scale", "bare: mean", "95% within", "projected: centre", "worst",
           "shrunk: centre", "worst")
 
@@ -29,7 +38,11 @@ def _parser():
     parser = argparse.ArgumentParser(prog="spdlib", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     foresee = commands.add_parser("plan", help="how far a private mean will be from the mean")
-    foresee.add_argument("-k", type=int, required=True, help="size of the matrices, up to 100")
+    foresee.add_argument(
+        "-k", type=int, required=True, help="size of the matrices, "
+        "dimension of the sphere, or number of landmarks, up to 100")
+    foresee.add_argument("--space", choices=SPACES, default="log-euclidean", help="of the records")
+    foresee.add_argument("--tangent", action="store_true", help="statistic=\"tangent\"")
     foresee.add_argument("-n", type=int, required=True, help="number of records")
     foresee.add_argument("--radius", type=float, help="of the public ball that holds the records")
     foresee.add_argument("--low", type=float, help="in place of --radius, public bounds on")
@@ -51,36 +64,58 @@ def planned(a):
     if any(bounds) == (a.radius is not None) or any(bounds) != all(bounds):
         raise ValueError(f"--radius is {a.radius}, --low {a.low}, --high {a.high}; accepted is "
                          "either --radius or both of the others")
-    ball, radius = "a public centre", a.radius
+    ball = _ball(a)
+    where = "a public centre"
     if any(bounds):
-        public = Ball.from_bounds(a.low, a.high, a.k)
-        radius = public.radius
-        ball = f"{public.center[0, 0]:.4g}·I, which holds eigenvalues from {a.low:g} to {a.high:g}"
-    rows = plan(a.k, a.n, radius, a.epsilon, a.delta)
-    yield (f"ball       radius {radius:.4g} about {ball}\n"
-           f"records    {a.n} of size {a.k}: one replaced moves the mean by at most "
-           f"{frechet_sensitivity(a.n, radius):.4g}\n"
-           f"errors     log-Euclidean distances to the mean of the clipped records: bare, and\n"
-           f"           projected onto the ball, the mean at its centre or in the worst place, or\n"
-           f"           shrunk towards the centre (shrink=True) and then projected\n")
+        where = (f"{ball.center[0, 0]:.4g}·I, which holds eigenvalues from {a.low:g} to "
+                 f"{a.high:g}")
+    asked = ball.tangent() if a.tangent else ball
+    rows, flat = plan(asked, a.n, a.epsilon, a.delta), asked.space.flat
+    moved = frechet_sensitivity(a.n, asked.radius, asked.space)
+    distances = "log-Euclidean distances" if a.space == "log-euclidean" else "lengths in the chart"
+    errors = [f"{distances} to the mean of the clipped records: bare"]
+    if flat:
+        errors = [
+            f"{errors[0]}, and", "projected onto the ball, where the mean is its centre or "
+            "lies worst, or", "shrunk towards the centre (shrink=True) and then projected"
+        ]
+    indented = f"\n{11 * ' '}".join(errors)
+    yield (f"ball       radius {ball.radius:.4g} about {where}\n"
+           f"records    {a.n} of size {a.k}: one replaced moves the mean by at most {moved:.4g}\n"
+           f"errors     {indented}\n")
     shown = [[row[0], *("–" if x is None else f"{x:.4g}" for x in row[1:])] for row in rows]
     yield aligned([HEADER, *shown])
-    best, pure = min(rows[:-1], key=lambda row: row.bare), rows[-1]
-    yield (f"\nAt ({a.epsilon:g}, {a.delta:g}) bare {best.mechanism} noise errs least; laplace "
-           f"errs {pure.bare / best.bare:.3g} times as much, and promises more: δ = 0. "
-           "“discrete gaussian”, for a release that leaves, errs as gaussian up to some ten "
-           "million records.")
+    best = min((row for row in rows if row.delta), key=lambda row: row.bare)
+    yield (f"\nAt ({a.epsilon:g}, {a.delta:g}) bare {best.mechanism} noise errs least" + "".join(
+        f"; {row.mechanism} errs {row.bare / best.bare:.3g} times as much, and promises more: δ = 0"
+        for row in rows if not row.delta) + ".")
+    if flat:
+        yield ("“discrete gaussian”, for a release that leaves, errs as gaussian up to some ten "
+               "million records.")
     if a.spread is not None:
-        closer = plan(a.k, a.n, radius, a.epsilon, a.delta, (), a.spread)[-1]
-        needed = worth_refining(a.k, radius, a.epsilon, a.delta, a.spread)
+        closer = plan(asked, a.n, a.epsilon, a.delta, (), a.spread)[-1]
+        needed = worth_refining(asked, a.epsilon, a.delta, a.spread)
         yield (
             f"With records that are about {a.spread:g} from their mean, refine=\"auto\" foresees "
             f"a mean error of {closer.bare:.4g}; it pays from {needed} records on.")
     if a.error is not None:
         needed = (f"{row.mechanism} "
-                  f"{records_needed(a.k, radius, a.epsilon, row.delta, a.error, row.mechanism)}"
+                  f"{records_needed(asked, a.epsilon, row.delta, a.error, row.mechanism)}"
                   for row in rows)
         yield f"Records for a mean error of {a.error:g}: {', '.join(needed)}."
+
+
+def _ball(a):
+    """The public ball; where its centre lies changes no error."""
+    space = SPACES[a.space](integer(a.k, "k", 1, 100))
+    if a.radius is None:
+        if a.space != "log-euclidean":
+            raise ValueError(f"--low is {a.low} on {space!r}; accepted is --radius")
+        return Ball.from_bounds(a.low, a.high, a.k)
+    center = np.eye(*space.shape) if len(space.shape) == 2 else np.eye(space.shape[0])[0]
+    if a.space == "shapes":
+        center = space.points(np.exp(2j * np.pi * np.arange(a.k) / a.k))
+    return Ball(a.radius, center, space)
 
 
 def aligned(rows):

@@ -30,8 +30,9 @@ from scipy.special import beta, betainc
 from ._checks import HUGE, flag, integer, number, positive
 from .mechanisms import MEANS, Choice, DiscreteGaussian, Noise, TangentGaussian, chosen
 from .mechanisms.refined import ROUNDS, Refined
-from .queries import Mean
-from .spaces import LogEuclidean
+from .queries import Mean, check_flat
+from .queries.mean import checked_ball
+from .spaces import Ball
 
 # The tanh-sinh rule on [0, 1]. Its nodes crowd at both ends, by powers: what an integrand does
 # there, on whatever scale, is seen.
@@ -43,15 +44,16 @@ NOISES = "gaussian", "classical gaussian", "l2", "laplace"
 
 
 class Row(NamedTuple):
-    """What one mechanism would do; distances are log-Euclidean ones to the clipped records' mean.
+    """What one mechanism would do; distances are those to the clipped records' mean.
 
+    On a curved space that of noise which is added in the chart is measured there.
     `scale` is that of the noise, σ or s, None for a mechanism of your own that has neither `sigma`
     nor `scale`; `delta` is the promise's, 0 for Laplace noise. `bare` is the mean distance of the
     noise and `quantile` the one that it keeps within in 95 of 100 cases. `centre` and `worst` are
     mean distances of the projected release where the mean of the records is the ball's centre, and
     where it is anywhere in the ball, in the worst place. The last two are those of a release that
-    is shrunk before it is projected; None for noise that is not Gaussian, and for matrices of
-    size 1.
+    is shrunk before it is projected; None for noise that is not Gaussian, and in fewer than 3
+    dimensions. On curved spaces all four are None, but for the tangent mean.
     """
 
     mechanism: str
@@ -59,8 +61,8 @@ class Row(NamedTuple):
     scale: float | None
     bare: float
     quantile: float
-    centre: float
-    worst: float
+    centre: float | None = None
+    worst: float | None = None
     shrunk_centre: float | None = None
     shrunk_worst: float | None = None
 
@@ -224,56 +226,71 @@ def worst_error(mechanism: Noise, d: int, radius: float, shrink: bool = False) -
     return float(max(*errors, -refined.fun))
 
 
-def plan(k: int, n: int, radius: float, epsilon: float, delta: float,
-         mechanisms: Iterable[Any] = NOISES, spread: float | None = None) -> list[Row]:
-    """What each mechanism would do for the mean of n records of size k in a ball: a list of `Row`.
+def plan(ball: Ball, n: int, epsilon: float, delta: float, mechanisms: Iterable[Any] = NOISES,
+         spread: float | None = None) -> list[Row]:
+    """What each mechanism would do for the mean of n records in a ball: a list of `Row`.
 
     A mechanism is there only at an ε for which its theorem is stated, the classical Gaussian for
-    ε < 1. Laplace noise has δ = 0, a stronger promise than the others'. With a guess of the spread
-    "gaussian, refined" is there, too: the estimator's `refine="auto"`, whose error depends on it.
+    ε < 1, and on a curved space only where its error is known. Laplace noise has δ = 0, a stronger
+    promise than the others'. With a guess of the spread "gaussian, refined" is there, too: the
+    estimator's `refine="auto"`, whose error depends on it.
 
     Parameters
     ----------
-    k, n : int
-        Size of the matrices, up to 100, and number of records.
-    radius : float
-        Of the public ball.
+    ball : Ball
+        The public one; for the tangent mean `ball.tangent()`.
+    n : int
+        Number of records.
     epsilon, delta : float
         The promise.
     mechanisms : sequence
         Names or classes of mechanisms, or such `with_options`, whose noise is added to coordinates.
     spread : float, optional
         A guess of the root mean squared distance of the records from their mean, which is not read
-        off the data.
+        off the data; on a flat space.
 
     Raises
     ------
     ValueError
-        For a size, a number, a radius, a promise or a spread that is none.
+        For a ball, a number, a promise or a spread that is none, and where no error is known.
 
     Examples
     --------
-    >>> from spdlib import plan
-    >>> for row in plan(k=3, n=400, radius=2.0, epsilon=1.0, delta=1e-6):
+    >>> from spdlib import Ball, plan
+    >>> import numpy as np
+    >>> for row in plan(Ball(2.0, np.eye(3)), n=400, epsilon=1.0, delta=1e-6):
     ...     print(f"{row.mechanism:10} {row.bare:.3f} {row.quantile:.3f} {row.worst:.3f}")
     gaussian   0.099 0.150 0.099
     l2         0.059 0.103 0.059
     laplace    0.060 0.105 0.060
     """
-    query, rows = _mean(k, n, radius), []
-    d, both = query.space.dim, (expected_error, worst_error)
+    query, rows, refused = _mean(ball, n), [], None
     for asked in mechanisms:
         name, each = chosen(asked, MEANS).mechanism.name, _noise(asked)
         if epsilon >= each.mechanism.below:
             continue
         promised = 0 if each.mechanism.pure else delta
-        mechanism = each.of(query, epsilon, promised)
-        law, errors = mechanism.error(d), [error(mechanism, d, radius) for error in both]
+        try:
+            rows.append(_row(name, each.of(query, epsilon, promised), promised, query))
+        except ValueError as error:
+            if query.space.flat:
+                raise
+            refused = error
+    if refused and not rows:
+        raise refused
+    return rows if spread is None else [*rows, _refined(query, epsilon, delta, spread)]
+
+
+def _row(name, mechanism, delta, query):
+    """What this mechanism would do for a mean before there are records."""
+    d, radius, errors = query.space.dim, query.radius, []
+    law, both = mechanism.error(d), (expected_error, worst_error)
+    if query.space.flat:
+        errors = [error(mechanism, d, radius) for error in both]
         if mechanism.law == "gaussian" and d >= 3:
             errors += [error(mechanism, d, radius, shrink=True) for error in both]
-        scale = getattr(mechanism, "sigma", None) or getattr(mechanism, "scale", None)
-        rows.append(Row(name, promised, scale, float(law.mean()), float(law.ppf(0.95)), *errors))
-    return rows if spread is None else [*rows, _refined(query, epsilon, delta, spread)]
+    scale = getattr(mechanism, "sigma", None) or getattr(mechanism, "scale", None)
+    return Row(name, delta, scale, float(law.mean()), float(law.ppf(0.95)), *errors)
 
 
 def _refined(query, epsilon, delta, spread):
@@ -281,6 +298,7 @@ def _refined(query, epsilon, delta, spread):
     from scipy.stats import chi
 
     spread = number(spread, "spread", 0, HUGE, "finite numbers from 0 on")
+    check_flat(query.space, " with spread")
     mechanism = Refined(TangentGaussian, query, epsilon, delta, ROUNDS)
     found = mechanism.foreseen(query.radius, spread) if mechanism.worth else query.radius
     if not mechanism.worth:
@@ -291,20 +309,22 @@ def _refined(query, epsilon, delta, spread):
     return Row("gaussian, refined", delta, sigma, mean, float(law.ppf(0.95)), mean, mean)
 
 
-def worth_refining(k: int, radius: float, epsilon: float, delta: float, spread: float) -> int:
+def worth_refining(ball: Ball, epsilon: float, delta: float, spread: float) -> int:
     """The number of records from which on `refine="auto"` draws a ball closer and errs less.
 
     As `plan` foresees it for a guess of the spread; ValueError where it takes over 10¹² records.
 
     Examples
     --------
+    >>> from spdlib import Ball
     >>> from spdlib.planning import worth_refining
-    >>> worth_refining(k=3, radius=12.0, epsilon=1.0, delta=1e-6, spread=0.7)
+    >>> import numpy as np
+    >>> worth_refining(Ball(12.0, np.eye(3)), epsilon=1.0, delta=1e-6, spread=0.7)
     440
     """
 
     def pays(n):
-        query = _mean(k, n, radius)
+        query = _mean(ball, n)
         direct = expected_error(TangentGaussian.of(query, epsilon, delta), query.space.dim)
         return _refined(query, epsilon, delta, spread).bare < direct
 
@@ -320,20 +340,18 @@ def worth_refining(k: int, radius: float, epsilon: float, delta: float, spread: 
     return high
 
 
-def records_needed(k: int, radius: float, epsilon: float, delta: float, wanted: float,
+def records_needed(ball: Ball, epsilon: float, delta: float, wanted: float,
                    mechanism: str | type[Noise] | Choice = "gaussian") -> int:
     """The smallest n at which the mean distance of the bare release is at most `wanted`.
 
     Parameters
     ----------
-    k : int
-        Size of the matrices, up to 100.
-    radius : float
-        Of the public ball.
+    ball : Ball
+        The public one; for the tangent mean `ball.tangent()`.
     epsilon, delta : float
         The promise; δ is 0 for "laplace".
     wanted : float
-        Mean log-Euclidean distance to the mean of the clipped records.
+        Mean distance to the mean of the clipped records, as `Row` has it.
     mechanism : str or class of a Mechanism
         Whose noise is added to coordinates. The discrete Gaussian errs as "gaussian", up to some
         ten million records and at an ε up to 10; what the cut to its grid adds is not counted.
@@ -341,18 +359,19 @@ def records_needed(k: int, radius: float, epsilon: float, delta: float, wanted: 
     Raises
     ------
     ValueError
-        For a size, a radius or a promise that is none, or an error that takes over 10¹² records.
+        For a ball or a promise that is none, or an error that takes over 10¹² records.
 
     Examples
     --------
-    >>> from spdlib import records_needed
-    >>> records_needed(k=3, radius=2.0, epsilon=1.0, delta=1e-6, wanted=0.05)
+    >>> from spdlib import Ball, records_needed
+    >>> import numpy as np
+    >>> records_needed(Ball(2.0, np.eye(3)), epsilon=1.0, delta=1e-6, wanted=0.05)
     795
     """
     make, wanted = _noise(mechanism), positive(wanted, "wanted")
 
     def error(n):
-        query = _mean(k, n, radius)
+        query = _mean(ball, n)
         return expected_error(make.of(query, epsilon, delta), query.space.dim)
 
     # The error is that of one record over n, and a little more, for the sensitivity is rounded up
@@ -379,6 +398,8 @@ def _noise(mechanism):
     return made
 
 
-def _mean(k, n, radius):
+def _mean(ball, n):
     """A mean before there are records."""
-    return Mean(integer(n, "n", 1), radius, LogEuclidean(integer(k, "k", 1, 100)))
+    query = Mean(integer(n, "n", 1), checked_ball(ball).radius, ball.space)
+    query.ball = ball
+    return query

@@ -1,10 +1,13 @@
 """The command `spdlib plan`: what it prints, and what it refuses before anything is printed."""
 
+import numpy as np
 import pytest
 
-from spdlib import Ball, plan, records_needed
+from spdlib import (AffineInvariant, Ball, KendallPlanar, PrivateFrechetMean, Sphere, plan,
+                    records_needed)
 from spdlib.cli import main
 
+BALL = Ball(2.0, np.eye(3))
 PLAN = {"-k": 3, "-n": 400, "--radius": 2, "--epsilon": 0.5, "--delta": 1e-6}
 
 
@@ -20,12 +23,12 @@ def planned(capsys, **changes):
 def test_a_plan_shows_every_mechanism_and_which_errs_least(capsys):
     code, out, err = planned(capsys, error=0.05)
     assert (code, err) == (0, "")
-    for row in plan(3, 400, 2.0, 0.5, 1e-6):
+    for row in plan(BALL, 400, 0.5, 1e-6):
         line = next(line for line in out.splitlines() if line.startswith(row.mechanism + "  "))
         shown = line.removeprefix(row.mechanism).split()
         assert shown == ["–" if x is None else f"{x:.4g}" for x in row[1:]]
         assert ("–" in shown) == (row.mechanism in ("l2", "laplace"))
-        assert f"{row.mechanism} {records_needed(3, 2.0, 0.5, row.delta, 0.05, row.mechanism)}" \
+        assert f"{row.mechanism} {records_needed(BALL, 0.5, row.delta, 0.05, row.mechanism)}" \
             in out.splitlines()[-1]
     assert "At (0.5, 1e-06) bare l2 noise errs least; laplace errs 1.03 times as much, and" in out
     assert "“discrete gaussian”, for a release that leaves, errs as gaussian up to" in out
@@ -43,8 +46,32 @@ def test_a_plan_takes_bounds_on_the_eigenvalues_in_place_of_a_radius(capsys):
 def test_a_plan_says_from_which_number_on_refining_pays(capsys):
     code, out, _ = planned(capsys, radius=12, n=2000, epsilon=1.0, spread=0.7)
     assert code == 0 and "it pays from 440 records on." in out
-    row = plan(3, 2000, 12.0, 1.0, 1e-6, (), 0.7)[0]
+    row = plan(BALL.of_radius(12.0), 2000, 1.0, 1e-6, (), 0.7)[0]
     assert f'refine="auto" foresees a mean error of {row.bare:.4g};' in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, space, center", [
+    ("sphere", Sphere(2), [0, 0, 1]), ("affine-invariant", AffineInvariant(2), 3 * np.eye(2)),
+    ("shapes", KendallPlanar(5), KendallPlanar(5).points([1, 2j, -1, 3 - 1j, -2j - 2]))])
+def test_a_plan_knows_every_space_and_the_tangent_mean(capsys, name, space, center):
+    ball, k = Ball(0.3, center, space), 5 if name == "shapes" else 2
+    X = np.broadcast_to(center, (60, *np.shape(center)))
+    asked = {"k": k, "n": 60, "radius": 0.3, "space": name, "epsilon": 1, "delta": 1e-5}
+    out = planned(capsys, **asked)[1]
+    for row in plan(ball, 60, 1.0, 1e-5):
+        assert f"{row.bare:.4g}" in out and row.worst is None
+        made = PrivateFrechetMean(1.0, row.delta, ball, row.mechanism).fit(X).mechanism_
+        if row.mechanism != "laplace" or made.domain is None:
+            assert row.scale == pytest.approx(getattr(made, "sigma", None) or made.scale)
+    main(["plan", *(str(x) for pair in asked.items()
+                    for x in ("-" * (1 + (len(pair[0]) > 1)) + pair[0], pair[1])), "--tangent"])
+    out = capsys.readouterr().out
+    for row in plan(ball.tangent(), 60, 1.0, 1e-5):
+        assert f"{row.bare:.4g}" in out and f"{row.worst:.4g}" in out
+        made = PrivateFrechetMean(1.0, row.delta, ball, row.mechanism, statistic="tangent")
+        made = made.fit(X).mechanism_
+        assert row.scale == pytest.approx(getattr(made, "sigma", None) or made.scale)
 
 
 @pytest.mark.parametrize("changes, message", [

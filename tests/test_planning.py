@@ -282,7 +282,7 @@ def test_a_question_that_is_none_is_refused(arguments, message):
 def test_the_plan_is_that_of_the_mechanisms_of_the_query(epsilon):
     k, n, radius, delta = 3, 20, 1.5, 1e-5
     query = FrechetMean(random_spd(n, k, 0.2, 0), Ball(radius, np.eye(k)))
-    rows = {row.mechanism: row for row in plan(k, n, radius, epsilon, delta)}
+    rows = {row.mechanism: row for row in plan(query.ball, n, epsilon, delta)}
     assert set(NOISES) - set(rows) == ({"classical gaussian"} if epsilon >= 1 else set())
     for name, row in rows.items():
         promised = MEANS[name].delta(delta)
@@ -302,7 +302,7 @@ def test_the_plan_is_that_of_the_mechanisms_of_the_query(epsilon):
 @pytest.mark.slow
 @pytest.mark.parametrize("k, n", [(1, 1), (1, 10**9), (100, 1), (100, 10**6)])
 def test_the_plan_knows_all_sizes_and_numbers(k, n):
-    for row in plan(k, n, 2.0, 0.5, 1e-6):
+    for row in plan(Ball(2.0, np.eye(k)), n, 0.5, 1e-6):
         shrunk = row[7:]
         assert (None in shrunk) == (k == 1 or row.mechanism in ("l2", "laplace"))
         assert all(0 < value < math.inf for value in row[2:] if value is not None)
@@ -314,7 +314,7 @@ def test_the_plan_knows_all_sizes_and_numbers(k, n):
 def test_it_takes_no_fewer_records(mechanism, wanted):
     k, radius, epsilon = 2, 2.0, 0.5
     delta = MEANS[mechanism].delta(1e-6)
-    n = records_needed(k, radius, epsilon, delta, wanted, mechanism)
+    n = records_needed(Ball(radius, np.eye(k)), epsilon, delta, wanted, mechanism)
 
     def error(n):
         sensitivity = frechet_sensitivity(n, radius)
@@ -327,20 +327,21 @@ def test_it_takes_no_fewer_records(mechanism, wanted):
 
 
 def test_exact_noise_takes_as_many_records():
-    n = records_needed(3, 2.0, 1.0, 1e-6, 0.05, "discrete gaussian")
-    assert n == records_needed(3, 2.0, 1.0, 1e-6, 0.05)
+    ball = Ball(2.0, np.eye(3))
+    n = records_needed(ball, 1.0, 1e-6, 0.05, "discrete gaussian")
+    assert n == records_needed(ball, 1.0, 1e-6, 0.05)
     first, second = (expected_error(DiscreteGaussian(2.0, people, 1.0, 1e-6), 6)
                      for people in (n - 1, n))
     assert second <= 0.05 * (1 + 1e-12) < first
 
 
 def test_a_plan_has_a_row_of_its_name_for_exact_noise():
-    exact, gaussian = plan(1, 40, 1.0, 1.0, 1e-6, ["discrete gaussian", "gaussian"])
+    exact, gaussian = plan(Ball(1.0, np.eye(1)), 40, 1.0, 1e-6, ["discrete gaussian", "gaussian"])
     assert exact == gaussian._replace(mechanism="discrete gaussian")
 
 
 def test_the_rounding_of_the_sensitivity_is_paid_for():
-    n = records_needed(1, 1.0, 1.0, 0, 2e-9, "laplace")
+    n = records_needed(Ball(1.0, np.eye(1)), 1.0, 0, 2e-9, "laplace")
     assert n > 10**9  # which it would be if nothing were rounded up
     assert frechet_sensitivity(n, 1.0) <= 2e-9 < frechet_sensitivity(n - 1, 1.0)
 
@@ -352,14 +353,14 @@ def test_the_rounding_of_the_sensitivity_is_paid_for():
 ])
 def test_an_error_that_cannot_be_had_is_refused(wanted, message):
     with pytest.raises(ValueError, match=f"^{message}"):
-        records_needed(3, 2.0, 1.0, 1e-6, wanted)
+        records_needed(Ball(2.0, np.eye(3)), 1.0, 1e-6, wanted)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [500, 2000])
 def test_what_refining_saves_is_foreseen_for_a_guess_of_the_spread(n):
     ball, rng = Ball.from_bounds(1e-3, 1e3, 3), np.random.default_rng(n)
-    row = plan(3, n, ball.radius, 1.0, 1e-6, (), spread=0.3 * math.sqrt(6))[0]
+    row = plan(ball, n, 1.0, 1e-6, (), spread=0.3 * math.sqrt(6))[0]
     assert row.mechanism == "gaussian, refined"
     errors = []
     for _ in range(40):
@@ -371,12 +372,12 @@ def test_what_refining_saves_is_foreseen_for_a_guess_of_the_spread(n):
 
 @pytest.mark.slow
 def test_refining_is_foreseen_to_pay_from_some_number_of_records_on():
-    told = 3, 12.0, 1.0, 1e-6, 0.7
-    n = worth_refining(*told)
+    ball = Ball(12.0, np.eye(3))
+    n = worth_refining(ball, 1.0, 1e-6, 0.7)
     for m, pays in (n - 1, False), (n, True):
-        direct, refined = plan(3, m, 12.0, 1.0, 1e-6, ["gaussian"], spread=0.7)
+        direct, refined = plan(ball, m, 1.0, 1e-6, ["gaussian"], spread=0.7)
         assert (refined.bare < direct.bare) == pays
     with pytest.raises(ValueError, match="spread is 1000.0; accepted are those at which it pays"):
-        worth_refining(3, 12.0, 1.0, 1e-6, 1000.0)
+        worth_refining(ball, 1.0, 1e-6, 1000.0)
     with pytest.raises(ValueError, match="spread is -1; accepted are finite numbers from 0 on"):
-        plan(3, 400, 2.0, 1.0, 1e-6, spread=-1)
+        plan(ball, 400, 1.0, 1e-6, spread=-1)

@@ -213,22 +213,23 @@ def test_the_error_that_is_foreseen_is_that_of_its_releases(kind, at):
 def test_twice_the_scale_errs_twice_as_much_and_takes_twice_as_many_records():
     pairs = [(WideGaussian, "gaussian", 1e-6), (WideLaplace, "laplace", 0)]
     for kind, least, delta in pairs:
-        wide, near = plan(3, 40, 1.0, 1.0, 1e-6, [kind, least])
+        wide, near = plan(Ball(1.0, np.eye(3)), 40, 1.0, 1e-6, [kind, least])
         assert (wide.mechanism, wide.delta) == (kind.name, delta)
         assert (wide.scale, wide.bare, wide.quantile) == pytest.approx(
             (2 * near.scale, 2 * near.bare, 2 * near.quantile))
         assert wide.centre > near.centre and wide.worst > near.worst
         assert (wide.shrunk_worst is None) == (kind is WideLaplace)
-        n, of_least = (records_needed(3, 1.0, 1.0, delta, 0.05, each) for each in (kind, least))
+        n, of_least = (records_needed(Ball(1.0, np.eye(3)), 1.0, delta, 0.05, each)
+                       for each in (kind, least))
         assert n == pytest.approx(2 * of_least, abs=1)
 
 
 def test_a_plan_takes_names_classes_and_options_together():
-    rows = plan(1, 40, 1.0, 1.0, 1e-6, [
+    rows = plan(Ball(1.0, np.eye(1)), 40, 1.0, 1e-6, [
         "gaussian", TangentGaussian, WideGaussian, WideGaussian.with_options(times=1.0)])
     assert rows[0] == rows[1] and rows[3] == rows[0]._replace(mechanism="wide gaussian")
     assert rows[2].scale == 2 * rows[3].scale
-    asked = 3, 1.0, 1.0, 1e-6, 0.05
+    asked = Ball(1.0, np.eye(3)), 1.0, 1e-6, 0.05
     assert records_needed(*asked, WideGaussian.with_options(times=1.0)) == records_needed(*asked)
 
 
@@ -240,14 +241,14 @@ class Summed(WideLaplace):
 
 
 def test_a_plan_asks_the_law_of_an_error_for_what_all_laws_tell():
-    summed, laplace = plan(3, 40, 1.0, 1.0, 1e-6, [Summed, WideLaplace])
+    summed, laplace = plan(Ball(1.0, np.eye(3)), 40, 1.0, 1e-6, [Summed, WideLaplace])
     assert summed[2:7] == pytest.approx(laplace[2:7])
 
 
 @pytest.mark.parametrize("mechanism", ["k-norm gradient", "truncated loss", "noisy descent", 3])
 def test_a_plan_of_what_adds_no_noise_is_refused_by_name(mechanism):
     with pytest.raises(ValueError, match=f"^mechanism is {mechanism!r}; accepted are "):
-        plan(3, 40, 1.0, 1.0, 1e-6, [mechanism])
+        plan(Ball(1.0, np.eye(3)), 40, 1.0, 1e-6, [mechanism])
 
 
 # accounting
@@ -418,7 +419,7 @@ def test_noise_that_has_no_error_or_no_loss_says_so():
             return np.zeros(shape)
 
     with pytest.raises(NotImplementedError):
-        plan(3, 40, 1.0, 1.0, 1e-6, [Silent])
+        plan(Ball(1.0, np.eye(3)), 40, 1.0, 1e-6, [Silent])
     account = BudgetAccountant(1.0, 1e-6)
     for asked in (lambda: compose([Silent()], 6),
                   lambda: private(Silent).fit(X, accountant=account)):

@@ -152,7 +152,7 @@ def test_a_name_a_class_and_a_choice_release_the_same_class_means_at_one_seed(na
 @pytest.mark.parametrize("name", ["gaussian", "classical gaussian", "l2", "laplace"])
 def test_a_name_a_class_and_a_choice_need_as_many_records(name):
     row = MEANS[name]
-    needed = [records_needed(2, 1.0, 0.9, row.delta(1e-6), 0.05, way)
+    needed = [records_needed(Ball(1.0, np.eye(2)), 0.9, row.delta(1e-6), 0.05, way)
               for way in ways(name, row, 1.0)]
     assert len(set(needed)) == 1
 
@@ -293,7 +293,7 @@ def test_what_is_no_mechanism_is_refused_with_what_is_accepted(mechanism):
     for refused in (lambda: PrivateFrechetMean(1.0, 1e-6, POLAR, mechanism).fit(X, rng=0),
                     lambda: PrivateClassMeans(1.0, 1e-6, POLAR.tangent(), [0], mechanism)
                     .fit(X, [0] * len(X), rng=0),
-                    lambda: records_needed(2, 1.0, 1.0, 1e-6, 0.1, mechanism)):
+                    lambda: records_needed(Ball(1.0, np.eye(2)), 1.0, 1e-6, 0.1, mechanism)):
         with pytest.raises(ValueError, match=words):
             refused()
 

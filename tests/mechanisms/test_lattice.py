@@ -478,7 +478,7 @@ def test_its_error_is_that_of_the_laplace_mechanism_and_a_plan_takes_it():
     same = RiemannianLaplace(4.0 / 400, 1.0)
     assert mechanism.error(6).mean() == pytest.approx(same.error(6).mean(), rel=1e-11)
     assert mechanism.scale == pytest.approx(same.scale, rel=1e-11)
-    exact, real = plan(3, 400, 2.0, 1.0, 1e-6, [LatticeLaplace, "laplace"])
+    exact, real = plan(Ball(2.0, np.eye(3)), 400, 1.0, 1e-6, [LatticeLaplace, "laplace"])
     assert exact[1:] == pytest.approx(real[1:], rel=1e-9, nan_ok=True)
     with pytest.raises(ValueError, match="d is 3; accepted is 6, the mechanism's own"):
         mechanism.error(3)
