@@ -33,10 +33,17 @@ def witness(difference, rng) -> str | None:
         if not value.contains(0):  # false for a ball of NaN, which contains everything
             words = f"{float(value.mid()):.2g}"
             if 0 < len(point) <= 4:
-                at = ", ".join(f"{symbol} = {number}" for symbol, number in point.items())
+                at = ", ".join(f"{_written(symbol)} = {point[symbol]}" for symbol in point)
                 return f"{words} at {at}"
             return f"{words} at a rational point" if point else words
     return None
+
+
+def _written(symbol):
+    """A symbol in letters, Greek ones too: "ε" for "varepsilon"."""
+    from sympy.printing.pretty.pretty_symbology import pretty_symbol
+
+    return pretty_symbol(str(symbol).removeprefix("var"))
 
 
 def _point(symbol, rng):

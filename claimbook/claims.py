@@ -224,7 +224,7 @@ class claim:
                 survives = True
             else:
                 survives = False if ratio >= 1 + SEPARATION else None
-            results[name] = survives, f"reached {_rounded(ratio):.3g} times it"
+            results[name] = survives, f"{_rounded(ratio):.3g} of the bound is reached"
         unnoticed = "a value that was not tried"
         if np.size(reached) == 1:
             self._settle("exact", "one value, a witness", unnoticed, results)

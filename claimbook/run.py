@@ -269,9 +269,12 @@ def execute(notebook, parameters: dict | None = None, *, book, env=None, run_on:
 
 
 def environment(book, env=None) -> dict[str, str]:
-    """The environment in which chapters run: one thread, and the book's root on the path."""
+    """The environment in which chapters run: one thread, and the book's root on the path.
+
+    Nobody is warned of what a chapter tries on purpose; pages would show it, with a path.
+    """
     paths = [(env or {}).get("PYTHONPATH"), str(Book.at(book).root), os.environ.get("PYTHONPATH")]
-    own = {"OMP_NUM_THREADS": "1"} | (env or {})
+    own = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore::UserWarning"} | (env or {})
     return os.environ | own | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 

@@ -8,6 +8,7 @@ import html
 from .ledger import MIME, VERDICT
 
 COLUMNS = "candidate", "what it says", "margin", "survives"
+STATEMENTS = {"printed": "the printed statement", "corrected": "the corrected one"}
 
 
 def aligned(rows) -> str:
@@ -56,25 +57,55 @@ def table(header, rows, caption: str | None = None) -> None:
 
 
 def claim_block(record) -> None:
-    """Show a `Record`: a table for each check, with a row for each candidate.
+    """Show a `Record`: what came of it in one line, and folded a table for each check."""
+    from IPython.display import display
+
+    display({
+        MIME: record,
+        "text/html": claim_html(record),
+        "text/plain": claim_text(record)
+    }, raw=True)
+
+
+def in_one_line(record) -> str:
+    """What came of the checks: "the printed statement and 7 rivals rejected; proof, search"."""
+    names = {name for check in record["checks"] for name in check["rejected"]}
+    rejected = [words for name, words in STATEMENTS.items() if name in names]
+    if count := len(names - set(VERDICT)):
+        rejected.append(f"{count} rival{'s' * (count > 1)}")
+    kinds = dict.fromkeys(check["evidence"] for check in record["checks"])
+    *some, last = rejected
+    every = f"{', '.join(some)} and {last}" if some else last
+    return f"{every} rejected; {', '.join(kinds)}"
+
+
+def claim_text(record) -> str:
+    """The block of a claim as lines, with a row for each candidate of a check."""
+    lines = [f"{record['id']} {record['verdict']}: {in_one_line(record)}"]
+    for check in record["checks"]:
+        body = aligned([COLUMNS, *_candidates(check)]).replace("\n", "\n    ")
+        lines.append(f"  {check['evidence']}, {_summary(check)}\n    {body}")
+    return "\n".join(lines)
+
+
+def claim_html(record) -> str:
+    """The same, with the checks folded.
 
     The link leads to the row of the ledger, on whatever page that stands: the book's build
     completes it.
     """
-    from IPython.display import display
-
-    id, verdict = record["id"], record["verdict"]
-    lines, tables = [f"{id} {verdict}"], []
+    id, verdict, tables = record["id"], record["verdict"], []
     for check in record["checks"]:
-        rows = [*map(list, _candidates(check))]
-        body = aligned([COLUMNS, *rows]).replace("\n", "\n    ")
-        summary = f"{check['summary']}; would not notice {check['unnoticed']}"
-        lines.append(f"  {check['evidence']}, {summary}\n    {body}")
-        title = f"<b>{check['evidence']}</b> {html.escape(summary)}"
-        tables.append(_html_table("check", title, COLUMNS, rows, [""] * 4, survivor=True))
-    block = (f'<div class="claim claim-{verdict}"><p><a href="#ledger-{id}">{id}</a> '
-             f"<strong>{verdict}</strong></p>{''.join(tables)}</div>")
-    display({MIME: record, "text/html": block, "text/plain": "\n".join(lines)}, raw=True)
+        title = f"<b>{check['evidence']}</b> {html.escape(_summary(check))}"
+        tables.append(
+            _html_table("check", title, COLUMNS, _candidates(check), [""] * 4, survivor=True))
+    return (f'<div class="claim claim-{verdict}"><p><a href="#ledger-{id}">{id}</a> '
+            f"<strong>{verdict}</strong>: {in_one_line(record)}</p><details><summary>the checks, "
+            f"and what they would not notice</summary>{''.join(tables)}</details></div>")
+
+
+def _summary(check):
+    return f"{check['summary']}; would not notice {check['unnoticed']}"
 
 
 def _candidates(check):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from claimbook.show import aligned, table
+from claimbook.show import aligned, claim_block, table
 
 
 @pytest.fixture
@@ -42,3 +42,18 @@ def test_a_row_of_another_length_is_refused(shown):
 
 def test_aligned_columns_are_as_wide_as_their_widest_entry():
     assert aligned([["a", "bb"], ["ccc", 1]]) == "a    bb\nccc  1"
+
+
+def test_the_block_of_a_claim_is_one_line_and_the_checks_fold(shown):
+    check = {"summary": "3 numbers", "unnoticed": "less", "survivor": "corrected", "how": "equal",
+             "says": {"printed": "2 < x", "corrected": "3"}}
+    checks = [check | {"evidence": "exact", "rejected": {"printed": "off by 1", "π": "off by 0.1"}},
+              check | {"evidence": "search", "rejected": {"printed": "off by 1", "e": "0.9"}},
+              check | {"evidence": "exact", "rejected": {"π": "off by 0.1"}}]
+    claim_block({"id": "TG-16", "verdict": "corrected", "stated": "corrected", "checks": checks})
+    page, text = shown[0]["text/html"], shown[0]["text/plain"]
+    line = "the printed statement and 2 rivals rejected; exact, search"
+    assert text.splitlines()[0] == f"TG-16 corrected: {line}"
+    head, folded = page.split("<details>")
+    assert line in head and "<table" not in head and folded.count("<table") == 3
+    assert "2 &lt; x" in folded and "off by 0.1" in folded and "off by 0.1" in text
