@@ -582,8 +582,63 @@ def test_the_expected_error_says_that_10_records_are_too_few_and_needs_no_data()
     assert not LEARNT & set(vars(made))
 
 
+def errors(made, x, Y, p, v, draws):
+    """Distances of releases from the curve (p, v) at the middle, over the range of x, in degrees.
+
+    Root mean square, and twice its standard error.
+    """
+    space, query, t = made.domain.space, made._query(x, Y), np.linspace(-0.5, 0.5, 33)
+    true = predict(space, p, v, t)
+    released = zip(*query.curve(made._mechanism(query).answer(query, 0, draws)), strict=True)
+    squares = [np.mean(space.dist(predict(space, *curve, t), true)**2) for curve in released]
+    root = math.sqrt(np.mean(squares))
+    return math.degrees(root), math.degrees(np.std(squares, ddof=1) / math.sqrt(draws) / root)
+
+
+def law_of_x(law, n, rng):
+    return {
+        "even": (np.arange(n) + 0.5) / n,
+        "skewed": rng.beta(1, 6, n),
+        "clustered": np.where(np.arange(n) % 5 == 0, 0.9, 0.1) + 0.03 * rng.standard_normal(n),
+    }[law].clip(0, 1)
+
+
+CROWDED = Ball(0.6, POLE, Sphere(2)), 1.2, 0.4, 0.15  # a ball of the domain, speed, clip, noise
+
+
+@pytest.mark.parametrize("law", ["even", "skewed", "clustered"])
+def test_what_is_found_is_not_above_the_plan_for_that_law_of_x_nor_that_above_the_worst(law):
+    domain, speed, clip, noise = CROWDED
+    n, rng = 300, np.random.default_rng(4)
+    made = PrivateGeodesicRegression(1.0, 1e-6, domain, speed, mechanism=descent(clip))
+    guess, worst = (expected_curve_error(made, n, noise, 12, x=x)
+                    for x in (law_of_x(law, 500, rng), "worst"))
+    assert guess.released - guess.doubt <= worst.released + worst.doubt
+    x, u = law_of_x(law, n, rng), np.array([0.3, -0.3, 0.6, 0.7])
+    query = CurveQuery(x, np.broadcast_to(POLE, (n, 3)), domain, speed)
+    p, v = query.curve(u)
+    Y = Sphere(2).exp(predict(Sphere(2), p, v, x - 0.5), noise * rng.standard_normal((n, 2)))
+    error, doubt = errors(made, x, Y, p, v, 12)
+    assert error - doubt <= math.degrees(guess.released + guess.doubt)
+
+
+def test_a_plan_says_that_a_budget_is_too_small_and_that_x_in_one_place_tells_no_velocity():
+    domain, speed, clip, noise = CROWDED
+    little = PrivateGeodesicRegression(0.01, 1e-6, domain, speed, mechanism=descent(clip))
+    plan = expected_curve_error(little, 100, noise, draws=10)
+    assert plan.released > 0.7 * plan.centre
+    much = PrivateGeodesicRegression(1000.0, 1e-6, domain, speed, mechanism=descent(clip))
+    plans = [expected_curve_error(much, 100, noise, draws=10, x=x)
+             for x in ("even", "worst", np.zeros(7))]
+    assert plans[0].released + plans[0].doubt < 0.1 * plans[0].centre
+    assert min(plan.released for plan in plans[1:]) > 0.4 * plans[0].centre
+    assert expected_curve_error(much, 100, noise, draws=1).doubt == math.inf
+
+
 @pytest.mark.parametrize("arguments, words", [
-    ({"n": 0}, "n is 0"), ({"noise": -1.0}, "noise is -1.0"), ({"draws": 0}, "draws is 0"),
+    ({"x": "odd"}, "x is 'odd'; accepted are"), ({"x": []}, r"x has shape \(0,\)"),
+    ({"x": [math.nan]}, "x"), ({"n": 0}, "n is 0"), ({"noise": -1.0}, "noise is -1.0"),
+    ({"draws": 0}, "draws is 0"),
 ])
 def test_the_expected_error_names_what_it_refuses(arguments, words):
     with pytest.raises(ValueError, match=words):
