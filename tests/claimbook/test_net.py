@@ -332,15 +332,13 @@ def test_a_name_is_followed_through_packages_to_the_module_in_which_it_stands(mo
     assert outside(2)["own.inner.module"] == ["LIMIT = 2"]
 
 
-def test_modules_that_are_not_under_test_count_as_they_stand(module, tmp_path):
+def test_modules_that_are_not_under_test_count_as_they_stand(module, tmp_path, light_nbformat):
     book = module(MODULE)
     (tmp_path / "tools.py").write_text("x = 1\n")
-    import nbformat  # here, since it takes seconds
-
     source = ("import tools, json\nfrom own.inner.module import one, Two\ny = 1\n"
               'with claim("TG-01", "holds", seed) as c:\n    c.equal(tools.x, stated=one())')
-    cell = nbformat.v4.new_code_cell(source)
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "book/01_a.ipynb")
+    chapter = {"cells": [{"cell_type": "code", "source": source}]}
+    (tmp_path / "book/01_a.ipynb").write_text(json.dumps(chapter), encoding="utf-8")
     code, own, others = net.content(book, "TG-01")
     assert own == {"own.inner.module"} and others == {"tools"}
     assert code.splitlines()[:2] == ["import tools", "from own.inner.module import one"]
