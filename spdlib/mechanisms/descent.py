@@ -9,14 +9,14 @@ from ..calibration import sigma_analytic
 from ..queries.mean import frechet_sensitivity
 from ..regression import carried_back, curve_points, jacobi_fields
 from ..spaces.ball import clip_to_ball, project_to_ball
+from ..spaces.components import lengths
 from .base import ENTRIES, Mechanism, loss_of
 
 EVEN = math.sqrt(12)  # one over the standard deviation of t, for records spread evenly
 SHARE = 1 / 6  # of the way to the farthest curve of the domain: the clip by default
-SLOWEST = 1 / 12  # length of the last step, in gradients; that of the first is 1
-SUMS = (1 - SLOWEST) / math.log(1 / SLOWEST)  # mean length of the steps
-AGAIN = 2.5  # so many times the steps together lead as far as the farthest curve
-FEWEST = 8  # steps
+AGAIN = 2  # so many times the whole steps together lead as far as the farthest curve
+AVERAGED = 3  # as many steps as whole ones follow for each of these, shorter and shorter
+LOOK = 0.1  # of the promise, mu squared: what the look at x costs
 LEAST_CLIP = 1e-3  # of the way: the least clip
 FLAT = 14.0  # square roots of curvature times distance, up to which float64 tells points apart
 TURNS = 1e6  # injectivity radii that a curve may be long
@@ -80,9 +80,10 @@ class NoisyDescent(Mechanism):
             clip, "clip", least, LONGEST, f"numbers from {least:.6g}, {LEAST_CLIP} of "
             f"the way that the steps may have to go, to {LONGEST:g}")
         number(delta, "delta", 1e-300, 0.5, "numbers from 1e-300 to 1/2 with \"noisy descent\"")
-        self.steps = max(math.ceil(AGAIN / SUMS * way / self.clip), FEWEST)
         self.sensitivity = frechet_sensitivity(self.n, self.clip)
-        whole = math.sqrt(self.steps) * self.sensitivity * (1 + 1e-15)
+        nearer = 2 * math.log1p(self.clip / sigma_analytic(self.sensitivity, epsilon, delta))
+        self.steps = (1 + AVERAGED) * math.ceil(AGAIN * way / self.clip + nearer)
+        whole = math.sqrt(self.steps / (1 - LOOK)) * self.sensitivity * (1 + 1e-15)
         self.sigma = sigma_analytic(whole, epsilon, delta)
         self.mu = self.loss = loss_of(whole, self.sigma)
 
@@ -136,24 +137,47 @@ class NoisyDescent(Mechanism):
         space, dim = query.space, query.space.dim
         center = np.broadcast_to(center, (m, *space.inner))
         u, w = np.zeros((2, m, dim))
-        for pace in SLOWEST**np.linspace(0, 1, self.steps):
+        inverse = self._look(query.times, m, rng)
+        whole = self.steps // (1 + AVERAGED)
+        for i in range(self.steps):
             p = space.ends(center, u)
             turn = _turn(space, center, u, p)
             v = np.einsum("mj,mji->mi", w, turn)
-            along, across = self._gradient(space, p, v, query.times, Y)
-            noise = self.sigma * rng.standard_normal((2, m, dim))
-            step = project_to_ball(pace * (along + noise[0]), 2 * query.radius)
+            fall = np.stack(self._gradient(space, p, v, query.times, Y))
+            fall += self.sigma * rng.standard_normal((2, m, dim))
+            pace = 2 / (2 + max(i - whole, 0)) / self._steepest(space, w)
+            along, across = np.einsum("mij,jmk->imk", inverse, pace * fall)
+            step = project_to_ball(along, 2 * query.radius)
             u = project_to_ball(space.steps(center, space.ends(p, step)), query.radius)
-            w = w + pace * EVEN * np.einsum("mji,mi->mj", turn, across + noise[1])
-            w = project_to_ball(w, query.speed)
+            w = project_to_ball(w + 2 * np.einsum("mji,mi->mj", turn, across), query.speed)
         return np.concatenate([u, w], axis=-1)
+
+    def _look(self, t, m, rng):
+        """Inverses of what the x make of the second derivative, with noise, shape (m, 2, 2).
+
+        In the units of the gradients, it is the mean of (1, s)(1, s)* with s = 2t. The mean of
+        (s, s²) moves by at most 2/n, which is the sensitivity over the clip.
+        """
+        tau = self.sigma / self.clip * math.sqrt((1 - LOOK) / LOOK / self.steps)
+        seen = clip_to_ball(np.stack([2 * t, 4 * t * t], axis=-1), math.sqrt(2)).sum(axis=0)
+        first, second = (seen / len(t) + tau * rng.standard_normal((m, 2))).T
+        curving, axes = np.linalg.eigh(
+            np.moveaxis(np.array([[np.ones(m), first], [first, second]]), -1, 0))
+        curving = np.maximum(curving, 0) + 2 * tau
+        return np.einsum("mij,mj,mkj->mik", axes, 1 / curving, axes)
+
+    def _steepest(self, space, w):
+        """By how much curvature makes the second derivative larger at most, shape (m, 1)."""
+        bend = math.sqrt(max(-space.curvature[0], 0))
+        far = bend * self.clip
+        return (far / math.tanh(far) if far else 1) * np.cosh(bend * lengths(w)[:, None] / 2)**2
 
     def _gradient(self, space, p, v, t, Y):
         """Mean of the clipped gradients, downhill, in the frames at `p`, two of shape (m, dim)."""
         axes, *fields = jacobi_fields(space, v, t)
         curve = curve_points(space, p, v, t)
         residuals = carried_back(space, p, v, t, axes, curve, space.steps(curve, Y))
-        each = np.stack([fields[0] * residuals, EVEN * fields[1] * residuals], axis=-2)
+        each = np.stack([fields[0] * residuals, 2 * fields[1] * residuals], axis=-2)
         each = np.einsum("mij,mncj->mnci", axes, each)  # before they are clipped: it rounds
         clipped = clip_to_ball(each.reshape(-1, 2 * space.dim), self.clip).reshape(each.shape)
         return np.moveaxis(clipped.sum(axis=1) / each.shape[1], 1, 0)
