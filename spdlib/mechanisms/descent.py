@@ -137,34 +137,34 @@ class NoisyDescent(Mechanism):
         space, dim = query.space, query.space.dim
         center = np.broadcast_to(center, (m, *space.inner))
         u, w = np.zeros((2, m, dim))
-        inverse = self._look(query.times, m, rng)
+        middle, unit, rate = self._look(query.times, m, rng)
         whole = self.steps // (1 + AVERAGED)
         for i in range(self.steps):
             p = space.ends(center, u)
             turn = _turn(space, center, u, p)
             v = np.einsum("mj,mji->mi", w, turn)
-            fall = np.stack(self._gradient(space, p, v, query.times, Y))
+            fall = np.stack(self._gradient(space, p, v, query.times, Y, middle, unit))
             fall += self.sigma * rng.standard_normal((2, m, dim))
-            pace = 2 / (2 + max(i - whole, 0)) / self._steepest(space, w)
-            along, across = np.einsum("mij,jmk->imk", inverse, pace * fall)
+            along, across = 2 / (2 + max(i - whole, 0)) / self._steepest(space, w) * fall
+            across *= rate / unit
+            along -= middle * across
             step = project_to_ball(along, 2 * query.radius)
             u = project_to_ball(space.steps(center, space.ends(p, step)), query.radius)
-            w = project_to_ball(w + 2 * np.einsum("mji,mi->mj", turn, across), query.speed)
+            w = project_to_ball(w + np.einsum("mji,mi->mj", turn, across), query.speed)
         return np.concatenate([u, w], axis=-1)
 
     def _look(self, t, m, rng):
-        """Inverses of what the x make of the second derivative, with noise, shape (m, 2, 2).
+        """Where the x are and how widely they spread, with noise: three columns of `m` numbers.
 
-        In the units of the gradients, it is the mean of (1, s)(1, s)* with s = 2t. The mean of
-        (s, s²) moves by at most 2/n, which is the sensitivity over the clip.
+        The mean of (2t, 4t²) moves by at most 2/n, which is the sensitivity over the clip.
         """
         tau = self.sigma / self.clip * math.sqrt((1 - LOOK) / LOOK / self.steps)
         seen = clip_to_ball(np.stack([2 * t, 4 * t * t], axis=-1), math.sqrt(2)).sum(axis=0)
-        first, second = (seen / len(t) + tau * rng.standard_normal((m, 2))).T
-        curving, axes = np.linalg.eigh(
-            np.moveaxis(np.array([[np.ones(m), first], [first, second]]), -1, 0))
-        curving = np.maximum(curving, 0) + 2 * tau
-        return np.einsum("mij,mj,mkj->mik", axes, 1 / curving, axes)
+        first, second = seen[:, None, None] / len(t) + tau * rng.standard_normal((2, m, 1))
+        middle = np.clip(first / 2, -0.5, 0.5)
+        square = np.maximum(second / 4 - middle**2, 0) + tau / 2
+        unit = np.minimum(np.maximum(square / (4 * tau), np.sqrt(square)), 0.5 + np.abs(middle))
+        return middle, unit, unit**2 / square
 
     def _steepest(self, space, w):
         """By how much curvature makes the second derivative larger at most, shape (m, 1)."""
@@ -172,12 +172,14 @@ class NoisyDescent(Mechanism):
         far = bend * self.clip
         return (far / math.tanh(far) if far else 1) * np.cosh(bend * lengths(w)[:, None] / 2)**2
 
-    def _gradient(self, space, p, v, t, Y):
+    def _gradient(self, space, p, v, t, Y, middle=0.0, unit=0.5):
         """Mean of the clipped gradients, downhill, in the frames at `p`, two of shape (m, dim)."""
         axes, *fields = jacobi_fields(space, v, t)
         curve = curve_points(space, p, v, t)
         residuals = carried_back(space, p, v, t, axes, curve, space.steps(curve, Y))
-        each = np.stack([fields[0] * residuals, 2 * fields[1] * residuals], axis=-2)
+        middle, unit = np.reshape(middle, (-1, 1, 1)), np.reshape(unit, (-1, 1, 1))
+        turning = (fields[1] - middle * fields[0]) / unit
+        each = np.stack([fields[0] * residuals, turning * residuals], axis=-2)
         each = np.einsum("mij,mncj->mnci", axes, each)  # before they are clipped: it rounds
         clipped = clip_to_ball(each.reshape(-1, 2 * space.dim), self.clip).reshape(each.shape)
         return np.moveaxis(clipped.sum(axis=1) / each.shape[1], 1, 0)
