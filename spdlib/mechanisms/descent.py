@@ -15,8 +15,9 @@ from .base import ENTRIES, Mechanism, loss_of
 EVEN = math.sqrt(12)  # one over the standard deviation of t, for records spread evenly
 SHARE = 1 / 6  # of the way to the farthest curve of the domain: the clip by default
 AGAIN = 2  # so many times the whole steps together lead as far as the farthest curve
-AVERAGED = 3  # as many steps as whole ones follow for each of these, shorter and shorter
-LOOK = 0.1  # of the promise, mu squared: what the look at x costs
+AVERAGED = 3  # for each whole step so many follow that are shorter and shorter
+ROUNDS = 10  # in which a step is brought back into the domain
+LOOK = 0.1  # share of mu² that the look at x costs
 LEAST_CLIP = 1e-3  # of the way: the least clip
 FLAT = 14.0  # square roots of curvature times distance, up to which float64 tells points apart
 TURNS = 1e6  # injectivity radii that a curve may be long
@@ -25,22 +26,27 @@ TURNS = 1e6  # injectivity radii that a curve may be long
 class NoisyDescent(Mechanism):
     """Riemannian gradient descent with clipped gradients and Gaussian noise: (ε, δ)-DP.
 
-    It starts at the curve that stays at the public centre. At each step a record has the gradient
-    (J*ε, √12 K*ε), where ε is its residual, and J and K take a change of the point and one of
-    the velocity to where the record belongs on the curve. Its length is clipped to `clip`, so the
-    mean of all moves by at most 2 clip/n when a record is replaced, at every curve and whatever the
-    records are. Normal noise is added to that mean, and the curve moves by a share of it, within
-    the domain. The number of steps and their shares are public: from 1 down to 1/12, so that early
-    steps cross the domain and late ones average the noise, and so many of them that they could
-    cross it more than twice.
+    It starts at the curve that stays at the public centre. First it looks at x: the means of s and
+    s², s = 2t, with normal noise, tell about where the x are, m, and how far they spread, d. At
+    each step a record has the gradient (J*ε, (K - m J)*ε/r), where ε is its residual, and J and K
+    take a change of the point and one of the velocity to where the record belongs on the curve; r
+    is a length between d and that of the farthest t from m. Its length is clipped to `clip`, so the
+    mean of all moves by at most 2 clip/n when a record is replaced, at every curve, for all m and r
+    and whatever the records are. Normal noise is added to that mean.
 
-    The √12 makes of the velocity a coordinate in which a record weighs as much as in the point: t
-    runs from -1/2 to 1/2, and its standard deviation is 1/√12 where the records are spread
-    evenly. It alters no promise.
+    The curve turns about its point at m, and the velocity moves by r/d² times its part: so the
+    second derivative is about 1 in all directions, also where the x crowd. Where curvature may make
+    it larger, the step is shorter by as much. A step that leaves the domain is brought back in the
+    same metric. The whole steps are so many that they could cross the domain twice, and come as
+    near as the noise is large; thrice as many follow, of lengths 2/2, 2/3, 2/4, ..., that average
+    it. All of this is public, or computed from what has been released with noise.
 
-    The steps together are what one Gaussian mechanism would be with the noise of one of them and a
-    sensitivity √steps times as large, also though each step depends on those before it (Dong, Roth
-    and Su 2022, Corollary 2).
+    The smaller r, the less noise is in the velocity, and the more records are clipped that are far
+    from m: r is d where there is much noise, and the largest where there is little.
+
+    Look and steps together are what one Gaussian mechanism would be: the squares of their
+    sensitivities over their noise add up, also though each depends on those before it (Dong, Roth
+    and Su 2022, Corollary 2). The look has a tenth of the sum.
 
     Parameters
     ----------
@@ -49,7 +55,8 @@ class NoisyDescent(Mechanism):
     n : int
         Number of records.
     clip : float
-        Longest gradient of a record. It is between one and two times the residual, in a flat space.
+        Longest gradient of a record. It is at least the residual, in a flat space, and at most
+        √2 times as long where there is little noise.
     way : float
         How far it may be from the start to a curve of the domain: the root of
         radius² + speed²/12.
@@ -63,7 +70,8 @@ class NoisyDescent(Mechanism):
     sigma : float
         Standard deviation of the noise in each coordinate, at each step.
     mu : float
-        √steps sensitivity / sigma, the parameter of Gaussian differential privacy of all steps.
+        √(steps / 0.9) sensitivity / sigma, the parameter of Gaussian differential privacy of all
+        steps and of the look at x.
 
     Raises
     ------
@@ -137,7 +145,7 @@ class NoisyDescent(Mechanism):
         space, dim = query.space, query.space.dim
         center = np.broadcast_to(center, (m, *space.inner))
         u, w = np.zeros((2, m, dim))
-        middle, unit, rate = self._look(query.times, m, rng)
+        middle, unit, square = self._look(query.times, m, rng)
         whole = self.steps // (1 + AVERAGED)
         for i in range(self.steps):
             p = space.ends(center, u)
@@ -146,17 +154,20 @@ class NoisyDescent(Mechanism):
             fall = np.stack(self._gradient(space, p, v, query.times, Y, middle, unit))
             fall += self.sigma * rng.standard_normal((2, m, dim))
             along, across = 2 / (2 + max(i - whole, 0)) / self._steepest(space, w) * fall
-            across *= rate / unit
+            across *= unit / square
             along -= middle * across
             step = project_to_ball(along, 2 * query.radius)
-            u = project_to_ball(space.steps(center, space.ends(p, step)), query.radius)
-            w = project_to_ball(w + np.einsum("mji,mi->mj", turn, across), query.speed)
+            u = space.steps(center, space.ends(p, step))
+            w = w + np.einsum("mji,mi->mj", turn, across)
+            u, w = _within(query, u, w, middle, square)
         return np.concatenate([u, w], axis=-1)
 
     def _look(self, t, m, rng):
-        """Where the x are and how widely they spread, with noise: three columns of `m` numbers.
+        """Where the x are, the unit of the velocity there, and the square of their spread.
 
-        The mean of (2t, 4t²) moves by at most 2/n, which is the sensitivity over the clip.
+        With noise, each of shape (m, 1). The vectors (2t, 4t²) are 2 apart at most, so their mean
+        moves by the sensitivity over the clip. A spread that is too large costs steps, one that is
+        too small makes them too long: half the noise is added to the square.
         """
         tau = self.sigma / self.clip * math.sqrt((1 - LOOK) / LOOK / self.steps)
         seen = clip_to_ball(np.stack([2 * t, 4 * t * t], axis=-1), math.sqrt(2)).sum(axis=0)
@@ -164,10 +175,14 @@ class NoisyDescent(Mechanism):
         middle = np.clip(first / 2, -0.5, 0.5)
         square = np.maximum(second / 4 - middle**2, 0) + tau / 2
         unit = np.minimum(np.maximum(square / (4 * tau), np.sqrt(square)), 0.5 + np.abs(middle))
-        return middle, unit, unit**2 / square
+        return middle, unit, square
 
     def _steepest(self, space, w):
-        """By how much curvature makes the second derivative larger at most, shape (m, 1)."""
+        """How much larger curvature makes the second derivative at most, at curves of velocity `w`.
+
+        The factors of the Hessian of half the squared distance, up to the clip, and of the squares
+        of the Jacobi fields at the ends of the curve; shape (m, 1).
+        """
         bend = math.sqrt(max(-space.curvature[0], 0))
         far = bend * self.clip
         return (far / math.tanh(far) if far else 1) * np.cosh(bend * lengths(w)[:, None] / 2)**2
@@ -197,6 +212,20 @@ def _seen(query, clip):
         return np.zeros(space.dim), steps
     center = space.alike(query.domain.center)  # about an ill-conditioned one fewer points are held
     return center, space.exp(center, steps)
+
+
+def _within(query, a, b, middle, square):
+    """Coordinates of the domain that are near `a` and `b`, in the metric of the steps.
+
+    That is |u - a + middle (w - b)|² + square |w - b|², made smaller in u and in w by turns. Point
+    and velocity projected each by itself could hold a descent at the domain's edge, where it takes
+    both to go on.
+    """
+    w = project_to_ball(b, query.speed)
+    for _ in range(ROUNDS):
+        u = project_to_ball(a - middle * (w - b), query.radius)
+        w = project_to_ball(b - middle / (middle**2 + square) * (u - a), query.speed)
+    return u, w
 
 
 def _turn(space, M, u, there):
