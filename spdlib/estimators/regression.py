@@ -43,12 +43,12 @@ class PrivateGeodesicRegression(Estimator):
         By default "truncated loss" where δ is 0 and "noisy descent" else. The latter is (ε, δ)-DP
         in any dimension, in a fraction of a second. "truncated loss" and "k-norm gradient" are
         ε-DP, and drawn exactly where the space has dimension 1 or 2. On S² at ε = 1 truncated loss
-        errs least up to a few hundred records, and the other two from a thousand on. The option `clip`, as in
-        `TruncatedCurveLoss.with_options(clip=0.1)`, is how much a record counts at most: with
-        "truncated loss" it is the distance from the curve from which on a record is not felt, with
-        the other two the longest gradient that it has. Three standard deviations of the records
-        about their curve are a good one. Only "noisy descent" has one by default, a sixth of the
-        way to the farthest curve of the domain.
+        errs least up to a few hundred records, and the other two from a thousand on. The option
+        `clip`, as in `TruncatedCurveLoss.with_options(clip=0.1)`, is how much a record counts at
+        most: with "truncated loss" it is the distance from the curve from which on a record is not
+        felt, with the other two the longest gradient that it has. Three standard deviations of the
+        records about their curve are a good one. Only "noisy descent" has one by default, a sixth
+        of the way to the farthest curve of the domain.
     on_invalid : {"raise", "center"}
         What happens to a record whose x is not finite, or whose y is no point of the space. "raise"
         refuses the data set, and the exception speaks of the data: keep it inside. "center" puts
