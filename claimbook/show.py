@@ -5,10 +5,15 @@ People see HTML; nbval and a terminal see the same rows as plain text.
 
 import html
 
-from .ledger import MIME, VERDICT
+from .ledger import MIME
 
 COLUMNS = "candidate", "what it says", "margin", "survives"
-STATEMENTS = {"printed": "the printed statement", "corrected": "the corrected one"}
+STATEMENTS = {
+    "printed": "the printed statement",
+    "stated": "the statement",
+    "corrected": "the corrected one",
+    "measured": "the measured one",
+}
 
 
 def aligned(rows) -> str:
@@ -71,7 +76,7 @@ def in_one_line(record) -> str:
     """What came of the checks: "the printed statement and 7 rivals rejected; proof, search"."""
     names = {name for check in record["checks"] for name in check["rejected"]}
     rejected = [words for name, words in STATEMENTS.items() if name in names]
-    if count := len(names - set(VERDICT)):
+    if count := len(names - set(STATEMENTS)):
         rejected.append(f"{count} rival{'s' * (count > 1)}")
     kinds = dict.fromkeys(check["evidence"] for check in record["checks"])
     *some, last = rejected
@@ -111,9 +116,9 @@ def _summary(check):
 def _candidates(check):
     """A row for each candidate of a check: what it is, what it says, its margin, yes or no."""
     margins = {check["survivor"]: check["how"]} | check["rejected"]
-    ranks = {name: rank for rank, name in enumerate(VERDICT)}
+    ranks = {name: rank for rank, name in enumerate(STATEMENTS)}
     for name in sorted(margins, key=lambda name: ranks.get(name, len(ranks))):
-        role, words = (name, check["says"][name]) if name in VERDICT else ("rival", name)
+        role, words = (name, check["says"][name]) if name in STATEMENTS else ("rival", name)
         yield role, words, margins[name], "yes" if name == check["survivor"] else "no"
 
 

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -40,7 +41,23 @@ def mostly_slow(cases, *fast):
 class Node(dict):
     """A part of a notebook, as nbformat gives it, whose import takes seconds."""
 
-    __getattr__, __setattr__ = dict.__getitem__, dict.__setitem__
+    __setattr__ = dict.__setitem__
+
+    def __getattr__(self, name):
+        if name.startswith("__"):  # so that it can be copied
+            raise AttributeError(name)
+        return self[name]
+
+
+@pytest.fixture
+def light_nbformat(monkeypatch):
+    """In place of nbformat what reads notebooks as they stand in the file, and looks at nothing."""
+
+    def read(path, as_version):
+        return json.loads(pathlib.Path(path).read_text(encoding="utf-8"), object_hook=Node)
+
+    light = types.SimpleNamespace(NotebookNode=Node, read=read)
+    monkeypatch.setitem(sys.modules, "nbformat", light)
 
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)

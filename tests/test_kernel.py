@@ -2,7 +2,9 @@
 
 import ast
 import ctypes
+import functools
 import hashlib
+import math
 import multiprocessing
 import os
 import shutil
@@ -226,19 +228,25 @@ def test_backward_errors_are_at_most_twice_those_of_lapack(k, kind):
     assert worst[0, 1] <= 2.5 * worst[1, 1], worst / U  # of VVᵀ − I; at 64 LAPACK divides instead
 
 
+@functools.cache  # once for all levels
+def logarithm(matrix):
+    """The logarithm of a matrix, given by its bytes, to all digits, and its condition."""
+    x = np.frombuffer(matrix)
+    with mpmath.workdps(60):
+        spectrum, Q = mpmath.eigsy(mpmath.matrix(x.reshape(math.isqrt(len(x)), -1).tolist()))
+        spectrum = list(spectrum)
+        logs = [mpmath.log(value) for value in spectrum]
+        kappa = float(max(spectrum) / min(spectrum)) + float(max(map(abs, logs)))
+        return np.array((Q * mpmath.diag(logs) * Q.T).tolist(), float), kappa
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("k", [2, 3, pytest.param(8, marks=pytest.mark.slow)])
 def test_logarithms_are_as_right_as_their_condition_admits(k, kind, level):
     X = kind(6, k, np.random.default_rng(k))
     for x, found, status in zip(X, *spectral(X, "log")[:2], strict=True):
         if status == FINE:
-            with mpmath.workdps(60):
-                spectrum, Q = mpmath.eigsy(mpmath.matrix(x.tolist()))
-                spectrum = list(spectrum)
-                logs = [mpmath.log(value) for value in spectrum]
-                right = Q * mpmath.diag(logs) * Q.T
-                kappa = float(max(spectrum) / min(spectrum)) + float(max(map(abs, logs)))
-                right = np.array(right.tolist(), float)
+            right, kappa = logarithm(x.tobytes())
             np.testing.assert_allclose(found, right, rtol=0, atol=4 * kappa * k * U)
 
 
@@ -261,10 +269,7 @@ def test_rows_that_differ_in_scale_cost_no_digits(k, level):
 def test_close_to_a_multiple_of_the_identity_logarithms_are_right_to_all_digits(spread, k, level):
     X = np.eye(k) + spread * symmetric(np.random.default_rng(k).standard_normal((20, k, k)))
     for x, found in zip(X, spectral(X, "log")[0], strict=True):
-        with mpmath.workdps(60):
-            spectrum, Q = mpmath.eigsy(mpmath.matrix(x.tolist()))
-            logs = mpmath.diag(list(map(mpmath.log, spectrum)))
-            right = np.array((Q * logs * Q.T).tolist(), float)
+        right, _ = logarithm(x.tobytes())
         np.testing.assert_allclose(found, right, rtol=0, atol=16 * k * U * np.abs(right).max())
 
 

@@ -85,9 +85,12 @@ def apart(one, other, level):
         if release.shrink:
             raise ValueError("shrink is True; accepted for a distance is False, since it may take "
                              "releases further apart")
-    balls = [(ball.space, ball.radius, ball.center.tolist()) for ball in (one.ball, other.ball)]
+    balls = [
+        f"radius {ball.radius} about {ball.center.tolist()} in {ball.space}"
+        for ball in (one.ball, other.ball)
+    ]
     if balls[0] != balls[1]:
-        raise ValueError(f"other has the ball {other.ball}; accepted is {one.ball}, since in "
+        raise ValueError(f"other has a ball of {balls[1]}; accepted is one of {balls[0]}, since in "
                          "balls of their own equal populations have other means")
     sigma = math.hypot(*(release.noises["means"]["sigma"] for release in (one, other)))
     far = _longest(trace, sigma, np.size(one.step), 1 - 6 * tenth)

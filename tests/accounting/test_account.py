@@ -629,7 +629,7 @@ def test_threads_together_never_spend_more_than_there_is():
     sys.setswitchinterval(1e-6)
     try:
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            done = sum(pool.map(try_to_spend, range(800)))
+            done = sum(pool.map(try_to_spend, range(400)))
     finally:
         sys.setswitchinterval(old)
     most = math.floor((gdp_mu(1.0, 1e-6) / one.mu) ** 2)

@@ -144,7 +144,7 @@ def two_groups(kinds, n, seed, **told):
 @pytest.mark.parametrize("n", [40, 300])
 def test_groups_of_one_population_are_rarely_told_apart(kind, n):
     told = [one.apart(other, 0.8) > 0 for one, other in (two_groups([kind] * 2, n, seed)
-                                                         for seed in range(300))]
+                                                         for seed in range(120))]
     assert covered(np.logical_not(told), 0.8)
 
 
@@ -157,7 +157,7 @@ def test_groups_of_two_populations_are_told_apart_and_by_no_more_than_they_are()
 
 def test_groups_that_cannot_be_compared_are_refused():
     one, other = release(SMALL, spread=True), release(SMALL, spread=True, ball=BALL.of_radius(1))
-    with pytest.raises(ValueError, match="other has the ball .*; accepted is .*radius=2.0"):
+    with pytest.raises(ValueError, match="other has a ball of radius 1.* is one of radius 2"):
         one.apart(other)
     with pytest.raises(ValueError, match="shrink is True; accepted for a distance is False"):
         one.apart(release(SMALL, spread=True, shrink=True))

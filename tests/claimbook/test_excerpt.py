@@ -7,7 +7,7 @@ import ast
 import os
 
 import pytest
-from conftest import CHAPTERS, ROOT
+from conftest import CHAPTERS, ROOT, Node
 
 from claimbook.excerpt import excerpt, flow
 from claimbook.ledger import recorded
@@ -16,10 +16,11 @@ from claimbook.run import execute
 TESTED = {record["id"]: chapter for chapter in CHAPTERS for record in recorded(chapter)}
 
 
-def notebook(*sources):
-    import nbformat  # here, since it takes seconds
+light = pytest.mark.usefixtures("light_nbformat")
 
-    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in sources])
+
+def notebook(*sources):
+    return Node(cells=[Node(cell_type="code", source=each) for each in sources])
 
 
 def plain(*sources):
@@ -35,6 +36,7 @@ TEST = 'with claim("TG-01", "holds", seed) as c:\n    c.equal(x, stated=1)'
 OTHER = TEST.replace("TG-01", "TG-02")
 
 
+@light
 @pytest.mark.parametrize("lead", [
     "x = 1",
     "y = 1\nx = y",
@@ -89,6 +91,7 @@ def test_an_excerpt_keeps_what_the_claim_depends_on(lead):
     assert kept(lead, OTHER, TEST, "x = 3") == plain(lead, TEST)
 
 
+@light
 @pytest.mark.parametrize("before, lead", [
     ("y = 1\nx = y\ny = 2", "y = 1\nx = y"),
     ("x = 1\nx = 2", "x = 2"),
@@ -110,22 +113,23 @@ def test_an_excerpt_keeps_nothing_else(before, lead):
     assert kept(before, OTHER, TEST, "x = 3") == plain(lead, TEST)
 
 
+@light
 def test_an_excerpt_keeps_every_test_of_its_claim_and_no_other_claim_but_what_it_binds():
     other = OTHER + "\n    x = 1"
     assert kept(other, TEST, "y = 1", OTHER, TEST) == plain(other, TEST, TEST)
     assert kept("seed = 1; y = 1\n" + TEST + "\ny = 2") == plain("seed = 1\n" + TEST)
 
 
+@light
 def test_what_tests_two_claims_is_in_the_excerpts_of_both():
     both = "if z:\n  " + OTHER.replace("\n", "\n  ") + "\n  " + TEST.replace("\n", "\n  ")
     assert kept(both, "y = 1") == plain(both)
 
 
+@light
 def test_an_excerpt_leaves_the_chapter_as_it_was():
-    import nbformat
-
     chapter = notebook("x, y = 1, 2", "y = 3", TEST)
-    chapter.cells.insert(1, nbformat.v4.new_markdown_cell("x = *words*"))
+    chapter.cells.insert(1, Node(cell_type="markdown", source="x = *words*"))
     before = [cell.source for cell in chapter.cells]
     assert len(excerpt(chapter, "TG-01").cells) == 2
     assert [cell.source for cell in chapter.cells] == before

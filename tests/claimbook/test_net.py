@@ -1,4 +1,8 @@
-"""The net is proved to catch: a claim's own exception catches each deliberate fault of spdlib."""
+"""The net is proved to catch: a claim's own exception catches each deliberate fault of spdlib.
+
+On a push the first fault of each module runs, and each that is not on record as it stands;
+`SPDLIB_WEEKLY=1` runs all.
+"""
 
 import ast
 import json
@@ -25,7 +29,15 @@ BREAKS = net.read_breaks(BOOK)
 TESTED = {record["id"]: chapter for chapter in CHAPTERS for record in recorded(chapter)}
 RECORD = net.read_record(BOOK)
 UNFINISHED = "`make breaks` has not been run to its end since the list of breaks changed"
+FIRST = {fault["module"]: name for name, fault in reversed(BREAKS.items())}.values()
 each_break = pytest.mark.parametrize("name", BREAKS)
+
+
+def on_record(name):
+    """Whether the record has a run of the fault in its claim, as both stand, that caught it."""
+    claim = BREAKS[name]["claim"]
+    run = RECORD.get(name, {}).get("runs", {}).get(claim, {})
+    return "caught" in run and run["key"] == net.key(BOOK, BREAKS[name], claim)
 
 
 @pytest.mark.slow
@@ -78,6 +90,8 @@ def test_faults_in_python_run_on_the_twin_and_those_in_c_know_their_source(tmp_p
 @pytest.mark.slow
 @each_break
 def test_a_break_is_caught_by_its_claim(name):
+    if name not in FIRST and os.environ.get("SPDLIB_WEEKLY") != "1" and on_record(name):
+        return
     claim = BREAKS[name]["claim"]
     found, _ = net.run(BOOK, name, BREAKS[name], [claim])
     assert list(found) == [claim] and list(found[claim]) == ["caught"], found
@@ -318,15 +332,13 @@ def test_a_name_is_followed_through_packages_to_the_module_in_which_it_stands(mo
     assert outside(2)["own.inner.module"] == ["LIMIT = 2"]
 
 
-def test_modules_that_are_not_under_test_count_as_they_stand(module, tmp_path):
+def test_modules_that_are_not_under_test_count_as_they_stand(module, tmp_path, light_nbformat):
     book = module(MODULE)
     (tmp_path / "tools.py").write_text("x = 1\n")
-    import nbformat  # here, since it takes seconds
-
     source = ("import tools, json\nfrom own.inner.module import one, Two\ny = 1\n"
               'with claim("TG-01", "holds", seed) as c:\n    c.equal(tools.x, stated=one())')
-    cell = nbformat.v4.new_code_cell(source)
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "book/01_a.ipynb")
+    chapter = {"cells": [{"cell_type": "code", "source": source}]}
+    (tmp_path / "book/01_a.ipynb").write_text(json.dumps(chapter), encoding="utf-8")
     code, own, others = net.content(book, "TG-01")
     assert own == {"own.inner.module"} and others == {"tools"}
     assert code.splitlines()[:2] == ["import tools", "from own.inner.module import one"]

@@ -57,3 +57,14 @@ def test_the_block_of_a_claim_is_one_line_and_the_checks_fold(shown):
     head, folded = page.split("<details>")
     assert line in head and "<table" not in head and folded.count("<table") == 3
     assert "2 &lt; x" in folded and "off by 0.1" in folded and "off by 0.1" in text
+
+
+@pytest.mark.parametrize(("names", "line"), [
+    (["measured"], "the measured one rejected"),
+    (["corrected", "printed", "e"], "the printed statement, the corrected one and 1 rival rejected")])
+def test_the_line_names_each_statement_that_was_rejected(shown, names, line):
+    check = {"summary": "3 numbers", "unnoticed": "less", "survivor": "1", "how": "equal",
+             "says": dict.fromkeys([*names, "1"], "3"), "evidence": "exact",
+             "rejected": dict.fromkeys(names, "off by 1")}
+    claim_block({"id": "TG-16", "verdict": "holds", "stated": "holds", "checks": [check]})
+    assert shown[0]["text/plain"].splitlines()[0] == f"TG-16 holds: {line}; exact"

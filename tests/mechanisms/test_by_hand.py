@@ -9,8 +9,9 @@ import struct
 
 import numpy as np
 import pytest
+from conftest import mostly_slow
 from scipy.stats import erlang, gamma, kstest
-from tables import BALLS, POLE, in_ball
+from tables import BALLS, FAST, POLE, in_ball
 
 from spdlib import (Ball, BudgetAccountant, PrivateClassMeans, PrivateFrechetMean,
                     PrivateGeodesicRegression, Release, Sphere, TangentGaussian, expected_error,
@@ -99,7 +100,7 @@ def test_it_is_one_class_of_under_40_lines(kind):
 # means
 
 @both
-@pytest.mark.parametrize("name", BALLS)
+@pytest.mark.parametrize("name", mostly_slow(BALLS, *FAST))
 def test_a_mean_is_released_in_the_ball_of_any_space(name, kind):
     ball = BALLS[name]
     records = in_ball(ball, 9, np.random.default_rng(1))

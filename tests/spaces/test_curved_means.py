@@ -671,7 +671,7 @@ def test_a_record_whose_square_is_no_float_is_replaced_without_a_warning(statist
     assert Sphere(2).contains(made.mean_)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_matrices_at_the_edge_of_float64_have_a_private_mean():
     for X in (1e300 * np.eye(2), 1e-300 * np.eye(2), np.diag([1e300, 1e290]), np.diag([1, 1e-15]),
               1.5e308 * np.eye(2)):
