@@ -14,10 +14,12 @@ from .base import ENTRIES, Mechanism, loss_of
 
 EVEN = math.sqrt(12)  # one over the standard deviation of t, for records spread evenly
 SHARE = 1 / 6  # of the way to the farthest curve of the domain: the clip by default
-AGAIN = 2  # so many times the whole steps together lead as far as the farthest curve
-AVERAGED = 3  # for each whole step so many follow that are shorter and shorter
+AGAIN = 1.5  # so many times the whole steps together lead as far as the farthest curve
+AVERAGED = 2  # for each whole step so many follow that are shorter and shorter
 ROUNDS = 10  # in which a step is brought back into the domain
 LOOK = 0.1  # share of mu² that the look at x costs
+PRIOR = 1 / 4  # noise of the look at which it is trusted as much as that x spreads evenly
+CALM = 1 / 12  # spread over the noise of the look above which fewer records are clipped
 LEAST_CLIP = 1e-3  # of the way: the least clip
 FLAT = 14.0  # square roots of curvature times distance, up to which float64 tells points apart
 TURNS = 1e6  # injectivity radii that a curve may be long
@@ -37,9 +39,10 @@ class NoisyDescent(Mechanism):
     The curve turns about its point at m, and the velocity moves by r/d² times its part: so the
     second derivative is about 1 in all directions, also where the x crowd. Where curvature may make
     it larger, the step is shorter by as much. A step that leaves the domain is brought back in the
-    same metric. The whole steps are so many that they could cross the domain twice, and come as
-    near as the noise is large; thrice as many follow, of lengths 2/2, 2/3, 2/4, ..., that average
-    it. All of this is public, or computed from what has been released with noise.
+    same metric. The whole steps are so many that they lead half again as far as the farthest curve,
+    and come as near as the noise is large; they are fewer where the noise of a step is as long as
+    the clip. Twice as many follow, of lengths 2/2, 2/3, 2/4, ..., that average it. All of this is
+    public, or computed from what has been released with noise.
 
     The smaller r, the less noise is in the velocity, and the more records are clipped that are far
     from m: r is d where there is much noise, and the largest where there is little.
@@ -89,8 +92,10 @@ class NoisyDescent(Mechanism):
             f"the way that the steps may have to go, to {LONGEST:g}")
         number(delta, "delta", 1e-300, 0.5, "numbers from 1e-300 to 1/2 with \"noisy descent\"")
         self.sensitivity = frechet_sensitivity(self.n, self.clip)
-        nearer = 2 * math.log1p(self.clip / sigma_analytic(self.sensitivity, epsilon, delta))
-        self.steps = (1 + AVERAGED) * math.ceil(AGAIN * way / self.clip + nearer)
+        single = sigma_analytic(self.sensitivity, epsilon, delta)  # noise, if there were one step
+        steps = AGAIN * way / self.clip + 2 * math.log1p(self.clip / single)
+        loud = math.sqrt((1 + AVERAGED) * steps) * single / self.clip
+        self.steps = (1 + AVERAGED) * math.ceil(steps / (1 + 2 * loud))
         whole = math.sqrt(self.steps / (1 - LOOK)) * self.sensitivity * (1 + 1e-15)
         self.sigma = sigma_analytic(whole, epsilon, delta)
         self.mu = self.loss = loss_of(whole, self.sigma)
@@ -145,7 +150,7 @@ class NoisyDescent(Mechanism):
         space, dim = query.space, query.space.dim
         center = np.broadcast_to(center, (m, *space.inner))
         u, w = np.zeros((2, m, dim))
-        middle, unit, square = self._look(query.times, m, rng)
+        middle, unit, square = _spread(*self._look(query.times, m, rng))
         whole = self.steps // (1 + AVERAGED)
         for i in range(self.steps):
             p = space.ends(center, u)
@@ -163,19 +168,15 @@ class NoisyDescent(Mechanism):
         return np.concatenate([u, w], axis=-1)
 
     def _look(self, t, m, rng):
-        """Where the x are, the unit of the velocity there, and the square of their spread.
+        """Means of 2t and of 4t² with noise, each of shape (m, 1), and how much noise is in each.
 
-        With noise, each of shape (m, 1). The vectors (2t, 4t²) are 2 apart at most, so their mean
-        moves by the sensitivity over the clip. A spread that is too large costs steps, one that is
-        too small makes them too long: half the noise is added to the square.
+        The vectors (2t, 4t²) are 2 apart at most, so their mean moves by the sensitivity over the
+        clip.
         """
         tau = self.sigma / self.clip * math.sqrt((1 - LOOK) / LOOK / self.steps)
         seen = clip_to_ball(np.stack([2 * t, 4 * t * t], axis=-1), math.sqrt(2)).sum(axis=0)
         first, second = seen[:, None, None] / len(t) + tau * rng.standard_normal((2, m, 1))
-        middle = np.clip(first / 2, -0.5, 0.5)
-        square = np.maximum(second / 4 - middle**2, 0) + tau / 2
-        unit = np.minimum(np.maximum(square / (4 * tau), np.sqrt(square)), 0.5 + np.abs(middle))
-        return middle, unit, square
+        return first, second, tau
 
     def _steepest(self, space, w):
         """How much larger curvature makes the second derivative at most, at curves of velocity `w`.
@@ -212,6 +213,21 @@ def _seen(query, clip):
         return np.zeros(space.dim), steps
     center = space.alike(query.domain.center)  # about an ill-conditioned one fewer points are held
     return center, space.exp(center, steps)
+
+
+def _spread(first, second, tau):
+    """Where the x are, the unit of the velocity there, and the square of their spread.
+
+    From means of 2t and of 4t² with noise `tau`. The noisier they are, the less are they trusted: x
+    that spread evenly take their place. A spread that is too large costs steps, one that is too
+    small makes them too long: a quarter of the noise is added to the square.
+    """
+    trust = 1 / (1 + (tau / PRIOR)**2)
+    middle = np.clip(first / 2, -0.5, 0.5)
+    square = np.clip(second / 4 - middle**2, 0, 1 / 4)
+    middle, square = trust * middle, trust * (square + tau / 4) + (1 - trust) / EVEN**2
+    unit = np.clip(CALM * square / tau, np.sqrt(square), 0.5 + np.abs(middle))
+    return middle, unit, square
 
 
 def _within(query, a, b, middle, square):
