@@ -330,27 +330,72 @@ def test_the_ledger_filters_as_its_json_says(over, site, address, visitor, rows)
     assert page.faults == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width, height", [(1280, 800), (390, 844)])
+def test_the_graph_of_chapters_fits_a_screen_and_is_walked_by_keyboard(
+        width, height, scheme, address, visitor, rows):
+    page = visitor(address, viewport={"width": width, "height": height}, color_scheme=scheme)
+    page.goto(f"{address}/book/map.html")
+    box = page.locator(".claim-map svg").bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= width and box["height"] < 0.8 * height
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    size = "svg => parseFloat(getComputedStyle(svg).fontSize) * svg.getScreenCTM().a"
+    assert page.eval_on_selector(".claim-map svg", size) > 11
+    fill = BRIGHTNESS.replace("document.body", "document.querySelector('.claim-map rect')").replace(
+        "backgroundColor", "fill")
+    assert (page.evaluate(fill) < 200) == (scheme == "dark")
+    links = page.eval_on_selector_all(".claim-map svg a", "all => all.map(a => a.href.baseVal)")
+    assert sorted(links) == sorted({f"{row['chapter']}.html" for row in rows})
+    page.eval_on_selector(".claim-map svg a", "link => link.focus()")
+    for link in links[1:3]:
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.getAttribute('href')") == link
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/{links[2]}")
+    page.wait_for_load_state()
+    assert page.faults == []
+
+
 @pytest.mark.parametrize("over", ["http", "file"])
-def test_the_map_shows_every_claim_on_a_phone_and_by_itself(over, site, address, visitor, rows):
+def test_the_search_of_the_map_finds_a_claim_and_what_stands_beside_it(
+        over, site, address, visitor, rows):
     home = {"http": address, "file": site.as_uri()}[over]
-    expected = sorted(f"map-{row['id']}" for row in rows)
-    for name in ("map.html", "claims.svg"):
-        page = visitor(home, viewport={"width": 390, "height": 844}, color_scheme="dark")
-        page.route("**/favicon.ico", lambda route: route.fulfill(body=""))  # an SVG names none
-        page.goto(f"{home}/book/{name}")
-        ids = page.eval_on_selector_all("a.claim", "all => all.map(link => link.id)")
-        assert sorted(ids) == expected
-        ground = BRIGHTNESS.replace("document.body", "document.querySelector('.claim-map')")
-        assert page.evaluate(ground) < 150
-        size = "text => parseFloat(getComputedStyle(text).fontSize)"
-        assert page.eval_on_selector("a.claim text", size) >= 13
-        if name == "map.html":
-            box = page.locator(".wide:has(.claim-map)")
-            assert box.evaluate("box => box.scrollWidth > box.clientWidth")
-            assert page.evaluate("document.documentElement.scrollWidth") == 390
-        page.locator("a.claim").first.click()
-        page.wait_for_url(f"**#{ids[0].removeprefix('map-')}")
-        assert page.faults == []
+    page = visitor(home, viewport={"width": 390, "height": 844})
+    page.goto(f"{home}/book/map.html")
+
+    def shown():
+        return page.eval_on_selector_all(".map-claims details", VISIBLE)
+
+    assert len(shown()) == len(rows)
+    page.get_by_label("Find a claim").fill("FRECHET  mean")
+    expected = {f"map-{row['id']}" for row in rows
+                if "fréchet" in row["title"].lower() and "mean" in row["title"].lower()}
+    assert {*shown()} == expected
+    status = page.get_by_role("status").filter(has_text="claims")
+    assert status.inner_text() == f"{len(expected)} of {len(rows)} claims"
+    page.keyboard.press("Enter")  # to the first line, which a second one opens
+    page.keyboard.press("Enter")
+    assert page.locator(".map-claims details[open] > summary:focus").count() == 1
+    row = next(row for row in rows if len(row["uses"]) > 1)
+    page.get_by_label("Find a claim").fill(row["id"].lower())
+    line = page.locator(f"#map-{row['id']}[open]")
+    assert shown() == [f"map-{row['id']}"] and f"harm: {row['harm']}" in line.inner_text()
+    page.locator(f"#map-{row['id']} a[href='#map-{row['uses'][0]}']").first.click()
+    page.wait_for_selector(f"#map-{row['uses'][0]}[open]")
+    assert shown() == [f"map-{row['uses'][0]}"]
+    users = page.locator(f"#map-{row['uses'][0]} li a[href='#map-{row['id']}']")
+    assert users.count() == 1
+    page.get_by_label("Find a claim").fill("no such claim")
+    assert shown() == [] and page.faults == []
+
+
+def test_without_a_script_the_map_is_a_list_without_a_search(site, visitor, rows):
+    page = visitor(site.as_uri(), java_script_enabled=False)
+    page.goto(f"{site.as_uri()}/book/map.html")
+    lines = page.locator(".map-claims details > summary")
+    assert lines.count() == len(rows) and page.get_by_label("Find a claim").is_hidden()
+    lines.first.click()
+    assert page.locator(".map-claims details[open] p").first.is_visible() and page.faults == []
 
 
 @pytest.mark.parametrize("over", ["http", "file"])

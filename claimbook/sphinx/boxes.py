@@ -14,11 +14,13 @@ A chapter states a claim once, and what takes its place where it does not stand,
 
 For a claim that fails the inner directive is `measured`. The box is one of sphinx-proof, whose
 counter and references go on working. Its head says what the ledger knows: paper, place, verdict,
-harm. `` {claim}`TG-16` `` leads to the box, `` {claim}`TG-16-corrected` `` to what is right.
+harm; its last line links the claims that it uses and those that use it. `` {claim}`TG-16` `` leads
+to the box, `` {claim}`TG-16-corrected` `` to what is right.
 """
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from sphinx.addnodes import pending_xref
 from sphinx.roles import XRefRole
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import make_refnode
@@ -35,9 +37,16 @@ DOUBT = {"corrected": "does not hold", "fails": "does not hold", UNTESTED: "not 
 
 
 def heads(book):
-    """What the head of each box says: a dict from id to a dict of words."""
+    """What each box says of its claim: a dict from id to a dict of words and of lists of ids."""
     papers, _ = read_claims(book)
-    return {row["id"]: head(row, papers[paper_of(row["id"])]) for row in ledger(book)}
+    rows = ledger(book)
+    return {
+        row["id"]: head(row, papers[paper_of(row["id"])]) | {
+            "uses": row["uses"],
+            "users": [other["id"] for other in rows if row["id"] in other["uses"]]
+        }
+        for row in rows
+    }
 
 
 def head(row, paper):
@@ -71,6 +80,18 @@ def head_of(id, head):
     for part in parts:
         line += [nodes.Text(" · "), part] if line.children else part
     return line
+
+
+def links_of(head, page):
+    """The line of a box that links the claims that it uses and those that use it, or nothing."""
+    line = nodes.paragraph(classes=["claim-links"])
+    for word, ids in ("Uses", head["uses"]), ("Used by", head["users"]):
+        for i, id in enumerate(dict.fromkeys(ids)):
+            before = ", " if i else f"{' · ' if line.children else ''}{word} "
+            link = pending_xref("", nodes.inline("", id), reftype="claim", refdomain="",
+                                reftarget=id, refexplicit=False, refwarn=True, refdoc=page)
+            line += [nodes.Text(before), link]
+    return [line] if line.children else []
 
 
 def label(word, *phrase):
@@ -113,6 +134,7 @@ class Claim(ElementDirective):
         box["classes"] += ["claim-box", f"claim-box-{head['verdict']}"]
         box.insert(0, head_of(id, head))
         box += instead
+        box += links_of(head, self.env.docname)
         return box
 
 

@@ -1,211 +1,141 @@
-"""Sphinx hook: draws the map of all claims from the ledger, and from nothing else.
+"""Sphinx hook: fills the page of the map from the ledger, and from nothing else.
 
-It is one SVG, which stands in its page and, as it is, in a file beside it: no script, no library,
-no other file. Claims stand below each other, chapter by chapter, those that are used before those
-that use them, and arcs on their left lead up to what they rest on. Shape, filling and colour say
-the verdict. A list that opens below the map says the same in words.
+It puts the graph of the chapters beside a list, or above it on a phone. Each claim is a line of the
+list, which opens to what the claim rests on and to what rests on it. claim_map.js searches the
+list; without a script it is complete, and the search is hidden.
 """
 
 import html
-import math
+import itertools
 import pathlib
 import re
 
 from docutils import nodes
+from sphinx import addnodes
 
-from ..ledger import UNTESTED, VERDICTS, ledger
+from ..ledger import ledger
 from . import folder_of, is_page, pages_of
+from .boxes import heads
+from .chapter_graph import Chapter, reach, svg, uses_between
 
-FILE, MARKER = "claims.svg", "<!-- map -->"  # the file stands beside the page
-WORDS = [*VERDICTS, UNTESTED]
-LEGEND, HEAD, ROW = 92, 44, 28  # heights: of the legend, of a chapter's heading, of a claim
-ARCS, WIDE, HIGH = 150, 66, 22  # width of the arcs; size of a claim's shape
-LETTER = 6.6  # width of a letter, or a little more
-LIGHT = """--ink: #1f2933; --paper: #fff; --rule: #c9d1d9; --holds: #0068a8;
-  --corrected: #8a5a00; --fails: #a3357a; --untested: #5b6570;"""
-DARK = """--ink: #e6eaee; --paper: #14181e; --rule: #48525d; --holds: #74bdf2;
-  --corrected: #f0b848; --fails: #f29ccb; --untested: #a9b4bf;"""
-STYLE = f"""
-.claim-map {{ {LIGHT} background: var(--paper); font: 13px system-ui, sans-serif; }}
-@media (prefers-color-scheme: dark) {{ .claim-map {{ {DARK} }} }}
-html[data-theme="light"] .claim-map {{ {LIGHT} }}
-html[data-theme="dark"] .claim-map {{ {DARK} }}
-html[data-theme] .claim-map {{ --paper: var(--pst-color-background); }}
-.claim-map text {{ fill: var(--ink); }}
-.claim-map .head {{ font-weight: 600; font-size: 14px; }}
-.claim-map .rule {{ stroke: var(--rule); }}
-.claim-map a {{ text-decoration: none; }}
-.claim-map .claim path {{ stroke-width: 1.5; fill: var(--paper); }}
-.claim-map .claim .id {{ text-anchor: middle; font-weight: 600; }}
-.claim-map .holds path {{ stroke: var(--holds); }}
-.claim-map .corrected path {{ stroke: var(--corrected); stroke-width: 2.5; }}
-.claim-map .fails path {{ stroke: var(--fails); fill: var(--fails); }}
-.claim-map .fails .id {{ fill: var(--paper); }}
-.claim-map .untested path {{ stroke: var(--untested); stroke-dasharray: 3 3; }}
-.claim-map .edge {{ fill: none; stroke: var(--ink); stroke-opacity: 0.3; }}
-.claim-map .edge.unsound {{ stroke: var(--corrected); stroke-opacity: 0.6; stroke-dasharray: 6 3; }}
-.claim-map .legend .edge {{ stroke-opacity: 1; }}
-.claim-map a:is(:hover, :focus) text:not(.id) {{ text-decoration: underline; }}
-"""
+MARKER, STATIC = "<!-- map -->", pathlib.Path(__file__).parent / "static"
+CAPTION = """An arrow leads from a chapter to one whose claims use its claims; the number counts
+these uses. It is left out where a longer way leads there as well; the list has all of them."""
+FORM = """<form class="map-search pst-js-only">
+<label for="map-query">Find a claim: its id, words of its title, or its verdict</label>
+<input id="map-query" type="search" autocomplete="off" spellcheck="false"> <output></output>
+</form>"""
 
 
-def levels(rows):
-    """For each claim of a chapter the length of the longest way down to a claim of it."""
-    by_id, found = {row["id"]: row for row in rows}, {}
-
-    def level(id):
-        if id not in found:
-            below = (level(used) for used in by_id[id]["uses"] if used in by_id)
-            found[id] = 1 + max(below, default=-1)
-        return found[id]
-
-    return {id: level(id) for id in by_id}
+def verdict(row):
+    return f'<span class="verdict verdict-{row["verdict"]}">{row["verdict"]}</span>'
 
 
-def places(rows):
-    """Height of each claim, a dict from id; that of each chapter's top; and that of all."""
-    at, tops, y = {}, {}, LEGEND
-    for chapter in sorted({row["chapter"] for row in rows}):
-        here = [row for row in rows if row["chapter"] == chapter]
-        level = levels(here)
-        tops[chapter], y = y, y + HEAD
-        for row in sorted(here, key=lambda row: level[row["id"]]):
-            at[row["id"]], y = y + ROW / 2, y + ROW
-    return at, tops, y
+def link(row, title=""):
+    """Link to the line of a claim; the verdict follows unless the claim holds."""
+    text = f'<a href="#map-{row["id"]}">{row["id"]}</a> {html.escape(title)}'.rstrip()
+    return text if row["verdict"] == "holds" else f"{text} {verdict(row)}"
 
 
-def shape(verdict, x, y, wide=WIDE):
-    """Outline of a claim about (x, y): rounded, pointed, with corners, or a dashed box."""
-    w, h = wide / 2, HIGH / 2
-    left, right, top, bottom = x - w, x + w, y - h, y + h
-    if verdict == "holds":
-        return (f"M{left + h:g} {top:g}H{right - h:g}A{h:g} {h:g} 0 0 1 {right - h:g} {bottom:g}"
-                f"H{left + h:g}A{h:g} {h:g} 0 0 1 {left + h:g} {top:g}Z")
-    if verdict == "corrected":
-        return (f"M{left + 8:g} {top:g}H{right - 8:g}L{right:g} {y:g}L{right - 8:g} {bottom:g}"
-                f"H{left + 8:g}L{left:g} {y:g}Z")
-    return f"M{left:g} {top:g}H{right:g}V{bottom:g}H{left:g}Z"
+def related(words, direct, others):
+    """Show the claims on one side of a claim: first its neighbours, then those behind them."""
+    items = "".join(f"<li>{link(row, row['title'])}</li>" for row in direct)
+    behind = f"<p>and through these: {', '.join(map(link, others))}</p>" if others else ""
+    return f"<p>{words}:</p><ul>{items}</ul>{behind}" if direct else ""
 
 
-def claim(row, y, address, text):
-    """A claim as a link: its shape, and what it is about."""
-    id, verdict, left = row["id"], row["verdict"], ARCS + WIDE / 2
-    return (f'<a class="claim {verdict}" id="map-{id}" href="{html.escape(address)}" tabindex="-1">'
-            f'<title>{html.escape(text)}</title><path d="{shape(verdict, left, y)}"/>'
-            f'<text class="id" x="{left:g}" y="{y + 4.5:g}">{id}</text>'
-            f'<text x="{ARCS + WIDE + 10}" y="{y + 4.5:g}">{html.escape(row["title"])}</text></a>')
+def line(row, facts, sides):
+    """Show a claim as a line that opens; a side is (words, neighbours, those behind them)."""
+    harm = [f"harm: {row['harm']}"] if row["harm"] else []
+    facts = [*facts, *harm, f'<a href="#ledger-{row["id"]}">ledger</a>']
+    return (f'<details class="claim-line" id="map-{row["id"]}" data-verdict="{row["verdict"]}">'
+            f'<summary><span class="id">{row["id"]}</span> <span class="phrase">'
+            f'{html.escape(row["title"])}</span> <span>{verdict(row)}</span></summary>'
+            f"<p>{' · '.join(facts)}</p>{''.join(itertools.starmap(related, sides))}</details>")
 
 
-def arc(user, used, at, sound):
-    """A line from a claim to one that it uses; the longer, the further to the left."""
-    far = math.log(1 + abs(at[user] - at[used]) / ROW) / math.log(1 + max(at.values()) / ROW)
-    word, y = "edge" if sound else "edge unsound", (at[user], at[used])
-    bulge = ARCS - 4 - far * 4 / 3 * (ARCS - 10)  # a curve goes three quarters of the way there
-    return (f'<path class="{word}" data-user="{user}" data-used="{used}" d="M{ARCS - 4} {y[0]:g}'
-            f'C{bulge:.1f} {y[0]:g} {bulge:.1f} {y[1]:g} {ARCS - 4} {y[1]:g}"/>')
-
-
-def touching(rows):
-    """Style by which the lines of a claim stand out while it is pointed at."""
-    for id in (row["id"] for row in rows):
-        yield (f'.claim-map:has(#map-{id}:is(:hover,:focus)) .edge:is([data-user="{id}"],'
-               f'[data-used="{id}"]){{stroke-opacity:1;stroke-width:2.5}}')
-
-
-def legend():
-    """What shapes and lines mean."""
-    for i, word in enumerate(WORDS):
-        x = 48 + 94 * i
-        yield (f'<g class="claim {word}"><path d="{shape(word, x, 20, 84)}"/>'
-               f'<text class="id" x="{x}" y="24.5">{word}</text></g>')
-    for y, word, text in (
-        (50, "edge", "rests on the one above"),
-        (72, "edge unsound", "rests on one that does not stand as printed"),
-    ):
-        yield f'<path class="{word}" d="M6 {y}H66"/><text x="76" y="{y + 4.5}">{text}</text>'
-
-
-def spoken(row, verdict_of):
-    """A claim in words: its id, what it is about, its verdict, what it rests on."""
-    uses = ", ".join(f"{used} ({verdict_of[used]})" for used in row["uses"])
-    return f"{row['id']}, {row['title']}: {row['verdict']}" + (f"; rests on {uses}" if uses else "")
-
-
-def svg(rows, chapters):
-    """The map; `chapters` has for each chapter its title and its address."""
-    at, tops, height = places(rows)
-    verdict_of = {row["id"]: row["verdict"] for row in rows}
-    width = math.ceil(ARCS + WIDE + 20 + LETTER * max(len(row["title"]) for row in rows))
-    heads = []
-    for chapter, top in tops.items():
-        title, address = map(html.escape, chapters[chapter])
-        heads.append(f'<path class="rule" d="M{ARCS} {top + 4}H{width}"/>'
-                     f'<a href="{address}" tabindex="-1">'
-                     f'<text class="head" x="{ARCS}" y="{top + 28}">{title}</text></a>')
-    arcs = [
-        arc(row["id"], used, at, verdict_of[used] == "holds") for row in rows
-        for used in row["uses"]
-    ]
-    claims = [
-        claim(row, at[row["id"]], f"{chapters[row['chapter']][1]}#{row['anchor']}",
-              spoken(row, verdict_of)) for row in rows
-    ]
-    return "\n".join([
-        f'<svg class="claim-map" xmlns="http://www.w3.org/2000/svg" role="img" width="{width}"'
-        f' height="{height}" viewBox="0 0 {width} {height}">',
-        f"<title>All {len(rows)} claims, and what each rests on</title>", "<style>", STYLE,
-        *touching(rows), "</style>", '<g class="legend">', *legend(), "</g>", *heads, *arcs,
-        *claims, "</svg>"
-    ])
-
-
-def listed(rows, chapters):
-    """The same in words, for those who do not see the map."""
-    verdict_of = {row["id"]: row["verdict"] for row in rows}
-    for chapter in sorted({row["chapter"] for row in rows}):
-        title, address = chapters[chapter]
-        yield f'<p><a href="{html.escape(address)}">{html.escape(title)}</a></p><ul>'
-        for row in rows:
-            if row["chapter"] == chapter:
-                place = html.escape(f"{address}#{row['anchor']}")
-                text = html.escape(spoken(row, verdict_of).removeprefix(row["id"]))
-                yield f'<li><a href="{place}">{row["id"]}</a>{text}.</li>'
-        yield "</ul>"
-
-
-def figure(rows, chapters):
-    """HTML of the map and of the list."""
-    return f"""<figure class="map"><div class="wide">{svg(rows, chapters)}</div>
-<figcaption>The map as <a href="{FILE}">a file</a>, which needs nothing else;
-in the folder of these pages its links work.</figcaption>
-<details><summary>the same as a list</summary>
-{"".join(listed(rows, chapters))}</details></figure>"""
-
-
-def chapters_of(app, map_page):
-    """For each chapter its number and title, and its address from the page of the map."""
+def lines(rows, chapters, heads):
+    """Show each claim as a line: a dict from its id."""
+    by_id = {row["id"]: row for row in rows}
+    ways = []
+    for words, key in ("Rests directly on", "uses"), ("Used directly by", "users"):
+        links = {id: heads[id][key] for id in by_id}
+        ways.append((words, links, reach(links)))
     found = {}
-    for page in sorted(app.env.found_docs):
-        if match := re.fullmatch(r"(?:.*/)?((\d+)_\w+)", page):
-            title = f"{int(match[2])}. {app.env.titles[page].astext()}"
-            found[match[1]] = title, app.builder.get_relative_uri(map_page, page)
+    for id, row in by_id.items():
+        chapter = chapters[row["chapter"]]
+        place = f"{html.escape(chapter.address)}#{row['anchor']}"
+        facts = html.escape(heads[id]["place"]), f'<a href="{place}">chapter {chapter.number}</a>'
+        sides = [(words, [by_id[other] for other in dict.fromkeys(links[id])],
+                  [by_id[other] for other in by_id if other in behind[id] - {*links[id]}])
+                 for words, links, behind in ways]
+        found[id] = line(row, facts, sides)
     return found
 
 
-def draw(app, doctree, page):
+def listed(rows, chapters, heads):
+    """List the lines of all claims, those of each chapter below a heading."""
+    counts, shown = uses_between(rows), lines(rows, chapters, heads)
+    for name, chapter in chapters.items():
+        uses = [(chapters[a].number, n) for (a, b), n in counts.items() if b == name]
+        users = [(chapters[b].number, n) for (a, b), n in counts.items() if a == name]
+        said = [
+            f"{word} ch. {', '.join(f'{number} ({n})' for number, n in sorted(pairs))}"
+            for word, pairs in (("Uses", uses), ("Used by", users)) if pairs
+        ]
+        yield (f'<section><h2><a href="{html.escape(chapter.address)}">{chapter.number} '
+               f"{html.escape(chapter.title)}</a></h2><p>{' · '.join(said) or 'On its own'}</p>")
+        yield from (shown[row["id"]] for row in rows if row["chapter"] == name)
+        yield "</section>"
+
+
+def legend(chapters, captions):
+    """Name the parts of the book by their tints and by the numbers of their chapters."""
+    for part, alike in itertools.groupby(chapters.values(), lambda chapter: chapter.part):
+        first, *_, last = [chapter.number for chapter in alike] * 2
+        numbers = first if first == last else f"{first}–{last}"
+        if captions[part]:
+            yield f'<span style="--part: {part}">{html.escape(captions[part])} {numbers}</span>'
+
+
+def figure(rows, chapters, captions, heads):
+    """HTML of the graph, of the search and of the list."""
+    return f"""<div class="claim-map"><figure>{svg(rows, chapters)}
+<figcaption>{" ".join(legend(chapters, captions))}<p>{CAPTION}</p></figcaption></figure>
+<div>{FORM}<div class="map-claims">{"".join(listed(rows, chapters, heads))}</div></div></div>"""
+
+
+def chapters_of(app, map_page, rows):
+    """Find the chapters with claims, a dict of `Chapter`, and the captions of the book's parts."""
+    caption, found, captions = {}, {}, []
+    for contents in app.env.tocs[app.config.root_doc].findall(addnodes.toctree):
+        caption |= dict.fromkeys(contents["includefiles"], contents.get("caption") or "")
+    for page in sorted(app.env.found_docs):
+        match = re.fullmatch(r"(?:.*/)?((\d+)[^/]*)", page)
+        if match and match[1] in {row["chapter"] for row in rows}:
+            if (part := caption.get(page, "")) not in captions:
+                captions.append(part)
+            found[match[1]] = Chapter(int(match[2]), app.env.titles[page].astext(),
+                                      app.builder.get_relative_uri(map_page, page),
+                                      captions.index(part))
+    return found, captions
+
+
+def draw(app, doctree, name):
     """Put the map at its marker."""
-    if is_page(page, "map"):
+    if is_page(name, "map"):
+        book = folder_of(app)
+        rows = ledger(book)
         for node in list(doctree.findall(nodes.raw)):
             if node.astext().strip() == MARKER:
-                text = figure(ledger(folder_of(app)), chapters_of(app, page))
+                text = figure(rows, *chapters_of(app, name, rows), heads(book))
                 node.replace_self(nodes.raw("", text, format="html"))
 
 
-def write(app, error):
-    """Write the map as a file."""
-    for page in [] if error else pages_of(app.env, "map"):
-        text = svg(ledger(folder_of(app)), chapters_of(app, page))
-        (pathlib.Path(app.outdir, page).parent / FILE).write_text(text, encoding="utf-8")
+def search(app, name, template, context, doctree):
+    """Load the script where the map is, and nowhere else."""
+    if 'class="claim-map"' in context.get("body", ""):
+        app.add_js_file("claim_map.js", loading_method="defer")
 
 
 def map_page(app, env, *changes):
@@ -214,7 +144,9 @@ def map_page(app, env, *changes):
 
 
 def setup(app):
+    app.connect("builder-inited", lambda app: app.config.html_static_path.append(str(STATIC)))
+    app.add_css_file("claim_map.css")
     app.connect("env-get-outdated", map_page)
     app.connect("doctree-resolved", draw)
-    app.connect("build-finished", write)
+    app.connect("html-page-context", search)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -138,7 +138,8 @@ def write_house(folder):
     fields = {
         "TG_01": {"harm": "none"}, "TG_02": {"harm": "privacy"}, "TG_03": {"harm": "none"},
         "TG_04": {"reading": "not in words"}, "TG_05": {"reading": "two readings"},
-        "RL_01": {UNTESTED: "no data", "command": "run", "chapter": "01_a"}, "SP_01": {}}
+        "RL_01": {UNTESTED: "no data", "command": "run", "chapter": "01_a"},
+        "SP_01": {"uses": ["TG-01", "TG-02"]}, "SP_02": {"uses": ["RL-01"]}}
     write_claims(book, **fields)
     prose = [box("TG-01"), box("TG-02", corrected="It is $2$."), box("TG-03", measured="It is 3."),
              box("TG-04", kind="remark"), box("TG-05"), box("RL-01"), box("SP-01")]
@@ -146,7 +147,7 @@ def write_house(folder):
                 "TG_05": "holds", "SP_01": "holds"}
     write(book, "01_a", "".join(prose), **verdicts)
     write(book, "02_b", "{claim}`TG-02`, {claim}`TG-03-measured`, {claim}`this <TG-02-corrected>`, "
-          "{prf:ref}`TG-04`")
+          "{prf:ref}`TG-04`\n\n" + box("SP-02"), SP_02="holds")
     (folder / "index.md").write_text(
         "# Book\n\n```{toctree}\n:numbered:\n\nbook/01_a\nbook/02_b\n```\n", encoding="utf-8")
     (folder / "conf.py").write_text(
@@ -228,7 +229,19 @@ def test_boxes_are_numbered_and_linked_and_keep_their_anchors(built):
 
 @of_the_house
 @pytest.mark.slow
-def test_a_page_is_outdated_when_verdict_or_harm_of_its_claims_change(built):
+def test_a_box_links_what_its_claim_uses_and_what_uses_it_where_there_is_any(built):
+    _, _, html, _ = built
+    lines = re.findall(r'<p class="claim-links">(.*?)</p>', html)
+    assert [*map(words, lines)] == [
+        "Used by SP-01", "Used by SP-01", "Used by SP-02", "Uses TG-01, TG-02"]
+    assert re.findall(r'href="(.*?)" title="(.*?)"', "".join(lines[2:])) == [
+        ("02_b.html#SP-02", "Title of SP-02"), ("#TG-01", "Title of TG-01"),
+        ("#TG-02", "Title of TG-02")]
+
+
+@of_the_house
+@pytest.mark.slow
+def test_a_page_is_outdated_when_its_claims_change_or_those_that_use_them(built):
     house = built[0]
     assert build(house)[0] == []
     claims = house / "book/claims.toml"
@@ -236,6 +249,9 @@ def test_a_page_is_outdated_when_verdict_or_harm_of_its_claims_change(built):
     claims.write_text(text.replace("privacy", "slip"), encoding="utf-8")
     assert build(house)[0] == ["book/01_a"]
     assert "harm: slip" in words(page(house, "01_a"))
+    claims.write_text(text.replace('uses = ["RL-01"]', ""), encoding="utf-8")
+    assert build(house)[0] == ["book/01_a", "book/02_b"]
+    assert "Used by SP-02" not in words(page(house, "01_a"))
 
 
 @pytest.mark.slow
@@ -244,7 +260,8 @@ def test_what_is_no_box_is_refused_with_what_would_be(tmp_path):
     write(house / "book", "02_b", "\n\n".join([
         box("TG-09"), box("TG-01", kind="thm"), "::::{claim} TG-02 T\nno kind\n::::",
         ":::{corrected} Stray\ntext\n:::", "{claim}`TG-77`", "::::{claim} TG-03\n::::",
-        "::::{claim} TG-04 T\n:kind: lemma\n\nS\n\n:::{measured} F\n1\n:::\n\nbehind\n::::"]))
+        "::::{claim} TG-04 T\n:kind: lemma\n\nS\n\n:::{measured} F\n1\n:::\n\nbehind\n::::",
+        box("SP-02")]), SP_02="holds")
     warnings = build(house)[1]
     for message in (
         "claim is TG-09; accepted are those listed in claims.toml",

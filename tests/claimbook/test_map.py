@@ -1,4 +1,4 @@
-"""The map shows every claim and all that it rests on, and is the same each time."""
+"""The map: a graph of the chapters that fits a screen, and a list of what each claim rests on."""
 
 import itertools
 import re
@@ -8,93 +8,173 @@ import pytest
 from conftest import ROOT
 
 from claimbook.ledger import ledger
-from claimbook.sphinx import claim_map
-
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return ledger(ROOT / "book")
+from claimbook.sphinx import chapter_graph as graph
+from claimbook.sphinx.boxes import heads
+from claimbook.sphinx.claim_map import figure
 
 
-@pytest.fixture(scope="module")
-def chapters(rows):
-    return {row["chapter"]: (f"<{row['chapter']}>", f"{row['chapter']}.html") for row in rows}
+def rows_of(**uses):
+    """Rows of a ledger: a claim's name is its chapter and its number, its value what it uses."""
+    return [{"id": id, "title": f"<{id}>", "verdict": "fails" if id == "a1" else "holds",
+             "harm": "use", "chapter": id[0], "anchor": id, "uses": [*used]}
+            for id, used in uses.items()]
 
 
-@pytest.fixture(scope="module")
-def drawn(rows, chapters):
-    return ET.fromstring(claim_map.svg(rows, chapters))
+def chapters_of(names, title="Title of"):
+    return {name: graph.Chapter(i + 1, f"{title} {name}", f"{name}.html", i // 2)
+            for i, name in enumerate(names)}
 
 
-def claims(drawn):
-    return [link for link in drawn.iter(f"{SVG}a") if "id" in link.attrib]
+def drawn(names, **uses):
+    """Lines of a graph, each as a word."""
+    counts = graph.uses_between(rows_of(**uses))
+    lines = graph.lines(counts, graph.order_of(counts, names))
+    return {f"{line.top}{'<' if line.back else '>'}{line.bottom} {line.count}" for line in lines}
 
 
-def test_every_claim_is_a_node_that_leads_to_its_place_and_says_what_it_is(drawn, rows):
-    shown = {link.get("id"): link for link in claims(drawn)}
-    assert list(shown) == [f"map-{row['id']}" for row in rows]
-    for row in rows:
-        link = shown[f"map-{row['id']}"]
-        assert link.get("href") == f"{row['chapter']}.html#{row['id']}"
-        assert [text.text for text in link.iter(f"{SVG}text")] == [row["id"], row["title"]]
-        assert f": {row['verdict']}" in link.find(f"{SVG}title").text
+def texts_of(html):
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
-def test_every_use_is_an_edge_and_one_of_what_does_not_stand_is_told_apart(drawn, rows):
-    verdict_of = {row["id"]: row["verdict"] for row in rows}
-    edges = {(path.get("data-user"), path.get("data-used")): path.get("class")
-             for path in drawn.iter(f"{SVG}path") if path.get("data-user")}
-    assert sorted(edges) == sorted({(row["id"], used) for row in rows for used in row["uses"]})
-    for (_, used), words in edges.items():
-        assert ("unsound" in words) == (verdict_of[used] != "holds")
+def shown(rows, names, captions=("One & two", "Three")):
+    by_id = {row["id"]: {"place": "P & Q, Sec. 1", "uses": row["uses"], "users": [
+        other["id"] for other in rows if row["id"] in other["uses"]]} for row in rows}
+    return figure(rows, chapters_of(names, "<Title>"), captions, by_id)
 
 
-def test_the_verdict_is_told_by_the_outline_as_well_as_by_the_colour(drawn, rows):
-    word = {f"map-{row['id']}": row["verdict"] for row in rows}
-    outlines = {}
-    for link in claims(drawn):
-        path = re.sub(r"[\d.-]+", "", link.find(f"{SVG}path").get("d"))
-        assert link.get("class") == f"claim {word[link.get('id')]}"
-        outlines.setdefault(word[link.get("id")], set()).add(path)
-    assert all(len(shapes) == 1 for shapes in outlines.values())
-    assert len({*map(frozenset, outlines.values())}) >= len(outlines) - 1
-    assert ".untested path { stroke: var(--untested); stroke-dasharray" in claim_map.STYLE
-    assert ".fails path { stroke: var(--fails); fill: var(--fails)" in claim_map.STYLE
+TINY = rows_of(a1=(), a2=["a1"], b1=["a1", "a2"], c1=["b1", "a1"], c2=["c1"])
 
 
-def test_no_claims_lie_on_each_other_and_each_stands_below_what_it_uses_in_its_chapter(rows):
-    at, tops, height = claim_map.places(rows)
-    ordered = sorted([*at.values(), *(top + claim_map.ROW / 2 for top in tops.values())])
-    assert min(b - a for a, b in itertools.pairwise(ordered)) >= claim_map.ROW
-    chapter = {row["id"]: row["chapter"] for row in rows}
-    assert all(at[row["id"]] > at[used] for row in rows for used in row["uses"]
-               if chapter[used] == row["chapter"])
-    assert max(ordered) < height
+def test_a_line_counts_the_uses_of_one_chapter_in_another():
+    assert drawn("abc", a1=(), b1=["a1"], b2=["a1", "b1"], c1=()) == {"a>b 2"}
 
 
-def test_arcs_stay_in_their_part_of_the_map(drawn):
-    for path in drawn.iter(f"{SVG}path"):
-        if path.get("data-user"):
-            start, reach = map(float, re.findall(r"[MC]([-\d.]+)", path.get("d")))
-            assert 0 <= start - 0.75 * (start - reach) < start < claim_map.ARCS
+def test_a_line_is_left_out_where_a_longer_way_leads_there():
+    assert drawn("abc", a1=(), b1=["a1"], c1=["b1", "a1"]) == {"a>b 1", "b>c 1"}
+    assert drawn("abcd", a1=(), b1=["a1"], c1=["a1"], d1=["b1", "c1", "a1"]) == {
+        "a>b 1", "a>c 1", "b>d 1", "c>d 1"}
 
 
-def test_the_list_says_the_same(rows, chapters):
-    text = "".join(claim_map.listed(rows, chapters))
-    for row in rows:
-        assert f'{row["chapter"]}.html#{row["id"]}">{row["id"]}</a>' in text
-        for used in row["uses"]:
-            line = next(part for part in text.split("<li>") if f">{row['id']}</a>" in part)
-            assert f"{used} (" in line
+def test_a_chapter_stands_below_one_that_it_uses_wherever_it_is_read():
+    assert drawn("ab", a1=["b1"], b1=()) == {"b>a 1"}
 
 
-def test_the_map_needs_no_other_file_and_no_script(rows, chapters):
-    text = claim_map.svg(rows, chapters)
-    assert "<script" not in text and "url(" not in text and "@import" not in text
-    assert re.findall(r"https?://[^\"]*", text) == ["http://www.w3.org/2000/svg"]
+def test_of_chapters_that_use_each_other_the_first_stands_above_and_both_lines_are_drawn():
+    assert drawn("ab", a1=(), a2=["b1"], b1=["a1"]) == {"a>b 1", "a<b 1"}
+    assert drawn("abc", a1=["c1"], a2=(), b1=["a2"], c1=["b1"]) == {"a>b 1", "b>c 1", "a<c 1"}
 
 
-def test_the_map_is_the_same_each_time_to_the_byte(rows, chapters):
-    assert claim_map.svg(rows, chapters) == claim_map.svg([*rows], dict(chapters))
+def test_what_is_reached_is_reached_by_any_way_and_circles_end():
+    assert graph.reach({"a": "b", "b": "ca", "c": ""}) == {
+        "a": {*"abc"}, "b": {*"abc"}, "c": set()}
+
+
+def test_items_are_settled_as_near_as_can_be_to_where_they_want_to_be_and_apart():
+    assert graph.settled([100, 300], [50, 50]) == [100, 300]
+    assert graph.settled([200, 200], [50, 50]) == [169, 231]  # their mean stays
+    assert graph.settled([0, 999], [50, 50]) == [25, graph.WIDTH - 25]
+    a, b = graph.settled([300, 100], [50, 0])
+    assert b - a == 25 + graph.GAP
+
+
+@pytest.mark.parametrize("title, texts", [
+    ("Short", ["7 Short"]),
+    ("SPD matrices under the log-Euclidean metric",
+     ["7 SPD matrices under the", "log-Euclidean metric"]),
+    ("A title of far more words than two lines can hold", None)])
+def test_a_title_has_two_lines_at_most(title, texts):
+    found = graph.words(graph.Chapter(7, title, ""))
+    assert found == texts if texts else found[-1].endswith("…")
+    assert len(found) <= 2 and max(map(len, found)) <= graph.LONGEST
+
+
+def svg_of(book):
+    rows = ledger(book)
+    names = sorted({row["chapter"] for row in rows})
+    return rows, names, ET.fromstring(graph.svg(rows, chapters_of(names)))
+
+
+def boxes(svg):
+    """The box of each chapter: a dict from its address to (left, top, right, bottom)."""
+    found = {}
+    for link in svg.iter("a"):
+        x, y, wide, high = (float(link.find("rect").get(key))
+                            for key in ("x", "y", "width", "height"))
+        found[link.get("href")] = x, y, x + wide, y + high
+    return found
+
+
+def apart(one, other):
+    return (one[2] < other[0] or other[2] < one[0] or one[3] < other[1] or other[3] < one[1])
+
+
+def test_each_chapter_of_this_book_is_a_link_and_they_fit_a_phone():
+    rows, names, svg = svg_of(ROOT / "book")
+    found = boxes(svg)
+    assert [*found] == [f"{name}.html" for name in names]
+    assert all(apart(one, other) for one, other in itertools.combinations(found.values(), 2))
+    _, _, wide, high = map(float, svg.get("viewBox").split())
+    assert wide <= 366 and high <= 640
+    assert all(0 <= left and right <= wide for left, _, right, _ in found.values())
+    assert "tabindex" not in ET.tostring(svg, encoding="unicode")
+
+
+def test_no_line_of_this_book_passes_through_a_chapter():
+    _, _, svg = svg_of(ROOT / "book")
+    paths = " ".join(path.get("d") for path in svg.iter("path"))
+    upright = re.findall(r"(\S+) (\d+)V(\d+)", paths)
+    assert upright
+    for x, top, bottom in upright:
+        passing = float(x), float(top), float(x), float(bottom)
+        assert all(apart(passing, box) for box in boxes(svg).values())
+
+
+@pytest.mark.parametrize("n", [1, 8, 40])
+def test_chapters_that_use_nothing_fill_rows_and_lie_nowhere_on_each_other(n):
+    names = [chr(ord("a") + i) for i in range(n)]
+    rows = rows_of(**{f"{name}1": () for name in names})
+    svg = ET.fromstring(graph.svg(rows, chapters_of(names)))
+    found = boxes(svg)
+    assert len(found) == n and float(svg.get("viewBox").split()[2]) <= graph.WIDTH + 4
+    assert all(apart(one, other) for one, other in itertools.combinations(found.values(), 2))
+
+
+def test_a_claim_shows_what_it_rests_on_and_what_rests_on_it_directly_and_not():
+    _, line = re.findall(r'<details class="claim-line" id="map-b1".*?</details>',
+                         shown(TINY, "abc"))[0].split("</summary>")
+    assert texts_of(line) == (
+        "P &amp; Q, Sec. 1 · chapter 2 · harm: use · ledger "
+        "Rests directly on: a1 &lt;a1&gt; fails a2 &lt;a2&gt; "
+        "Used directly by: c1 &lt;c1&gt; and through these: c2")
+    links = re.findall(r'href="([^"]+)"', line)
+    assert links == ["b.html#b1", "#ledger-b1", "#map-a1", "#map-a2", "#map-c1", "#map-c2"]
+
+
+def test_the_list_says_in_words_what_the_graph_shows_and_what_it_leaves_out():
+    heads = re.findall(r"<section><h2>(.*?)</h2><p>(.*?)</p>", shown(TINY, "abc"))
+    assert [(texts_of(title), uses) for title, uses in heads] == [
+        ("1 &lt;Title&gt; a", "Used by ch. 2 (2), 3 (1)"),
+        ("2 &lt;Title&gt; b", "Uses ch. 1 (2) · Used by ch. 3 (1)"),
+        ("3 &lt;Title&gt; c", "Uses ch. 1 (1), 2 (1)")]
+
+
+def test_parts_are_named_by_their_chapters_and_nothing_is_where_there_are_none():
+    assert "One &amp; two 1–2</span> <span" in shown(TINY, "abc")
+    assert ">Three 3</span>" in shown(TINY, "abc")
+    assert "<span style" not in shown(TINY, "abc", ["", ""])
+
+
+def test_what_is_marked_up_in_a_title_is_escaped():
+    text = shown(TINY, "abc")
+    assert "<Title>" not in text and "<a1>" not in text and "P & Q" not in text
+
+
+def test_every_claim_of_this_book_has_a_line_and_the_map_is_the_same_each_time():
+    book = ROOT / "book"
+    rows = ledger(book)
+    chapters = chapters_of(sorted({row["chapter"] for row in rows}))
+    text = figure(rows, chapters, [""] * 99, heads(book))
+    lines = re.findall(r'<details class="claim-line" id="map-([^"]+)"', text)
+    assert sorted(lines) == sorted(row["id"] for row in rows)
+    assert {*re.findall(r'"#map-([^"]+)"', text)} <= {row["id"] for row in rows}
+    assert text == figure([*rows], dict(chapters), [""] * 99, heads(book))
