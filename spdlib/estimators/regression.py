@@ -270,4 +270,5 @@ def expected_curve_error(private: PrivateGeodesicRegression, n: int, noise: floa
     released, centre = np.sqrt(squares.mean(axis=0)).tolist()
     if draws == 1:
         return CurveError(released, centre)
-    return CurveError(released, centre, float(squares[:, 0].std(ddof=1)) / math.sqrt(draws) / released)
+    doubt = float(squares[:, 0].std(ddof=1)) / math.sqrt(draws) / released
+    return CurveError(released, centre, doubt)
