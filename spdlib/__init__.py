@@ -4,14 +4,13 @@ other spaces.
 
 from ._kernel import kernel_path
 from .accounting import BudgetAccountant, Release
-from .estimators import (PrivateClassMeans, PrivateFrechetMean, PrivateGeodesicRegression,
-                         expected_curve_error, private_clipped_count)
+from .estimators import (GeodesicRegression, PrivateClassMeans, PrivateFrechetMean,
+                         PrivateGeodesicRegression, expected_curve_error, private_clipped_count)
 from .mechanisms import (ClassicalGaussian, CurveKNormGradient, DiscreteGaussian, KNormGradient,
                          L2Mechanism, LatticeLaplace, NoisyDescent, RiemannianLaplace,
                          TangentGaussian, TruncatedCurveLoss, TruncatedLoss)
 from .planning import expected_error, plan, records_needed
 from .queries import FrechetMean, frechet_sensitivity
-from .regression import GeodesicRegression
 from .spaces import (AffineInvariant, Ball, Euclidean, KendallPlanar, LogEuclidean, Sphere,
                      TangentSpace, frechet_mean)
 from .spd import distance_logeuclid, expm, invvecd, logm, mean_logeuclid, powm, random_spd, vecd
