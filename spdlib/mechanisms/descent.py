@@ -16,7 +16,7 @@ EVEN = math.sqrt(12)  # one over the standard deviation of t, for records spread
 SHARE = 1 / 6  # of the way to the farthest curve of the domain: the clip by default
 AGAIN = 1.5  # so many times the whole steps together lead as far as the farthest curve
 AVERAGED = 2  # for each whole step so many follow that are shorter and shorter
-ROUNDS = 10  # in which a step is brought back into the domain
+ALTERNATIONS = 10  # in which a step is brought back into the domain
 LOOK = 0.1  # share of mu² that the look at x costs
 PRIOR = 1 / 4  # noise of the look at which it is trusted as much as that x spreads evenly
 CALM = 1 / 12  # spread over the noise of the look above which fewer records are clipped
@@ -238,7 +238,7 @@ def _within(query, a, b, middle, square):
     both to go on.
     """
     w = project_to_ball(b, query.speed)
-    for _ in range(ROUNDS):
+    for _ in range(ALTERNATIONS):
         u = project_to_ball(a - middle * (w - b), query.radius)
         w = project_to_ball(b - middle / (middle**2 + square) * (u - a), query.speed)
     return u, w
