@@ -5,7 +5,8 @@ other spaces.
 from ._kernel import kernel_path
 from .accounting import BudgetAccountant, Release
 from .estimators import (GeodesicRegression, PrivateClassMeans, PrivateFrechetMean,
-                         PrivateGeodesicRegression, expected_curve_error, private_clipped_count)
+                         PrivateGeodesicRegression, expected_curve_error, private_clipped_count,
+                         private_spread)
 from .mechanisms import (ClassicalGaussian, CurveKNormGradient, DiscreteGaussian, KNormGradient,
                          L2Mechanism, LatticeLaplace, NoisyDescent, RiemannianLaplace,
                          TangentGaussian, TruncatedCurveLoss, TruncatedLoss)
@@ -23,6 +24,7 @@ __all__ = [
     "RiemannianLaplace", "Sphere", "TangentGaussian", "TangentSpace", "TruncatedCurveLoss",
     "TruncatedLoss", "distance_logeuclid", "expected_curve_error", "expected_error", "expm",
     "frechet_mean", "frechet_sensitivity", "invvecd", "kernel_path", "logm", "mean_logeuclid",
-    "plan", "powm", "private_clipped_count", "random_spd", "records_needed", "vecd"
+    "plan", "powm", "private_clipped_count", "private_spread", "random_spd", "records_needed",
+    "vecd"
 ]
 __version__ = "0.8.0"

@@ -6,3 +6,4 @@ from .mean import PrivateFrechetMean as PrivateFrechetMean
 from .regression import (CurveError as CurveError, GeodesicRegression as GeodesicRegression,
                          PrivateGeodesicRegression as PrivateGeodesicRegression,
                          expected_curve_error as expected_curve_error)
+from .spread import private_spread as private_spread
