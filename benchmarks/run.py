@@ -46,10 +46,9 @@ from pyriemann.geometry.tangentspace import exp_map_riemann, log_map_riemann  # 
 
 from spdlib import kernel_path  # noqa: E402
 from spdlib.descriptors import covariance_descriptors  # noqa: E402
-from spdlib.estimators import PrivateGeodesicRegression  # noqa: E402
+from spdlib.estimators import GeodesicRegression, PrivateGeodesicRegression  # noqa: E402
 from spdlib.mechanisms import CURVES, KNormGradient, RiemannianLaplace  # noqa: E402
 from spdlib.queries import FrechetMean  # noqa: E402
-from spdlib.regression import GeodesicRegression  # noqa: E402
 from spdlib.samplers import ball_steps, laplace_steps, metropolis  # noqa: E402
 from spdlib.spaces import AffineInvariant, Ball, KendallPlanar, Sphere  # noqa: E402
 from spdlib.spd import invvecd, mean_logeuclid, random_spd  # noqa: E402
@@ -441,11 +440,12 @@ def geodesic_fits():
         fit = PeerFit(sphere, method="extrinsic", initialization=initialization)
         return [(fit.fit(x, y), fit.predict(x))[1] for y in sets]
 
-    jobs = {"spdlib, one by one": (lambda: [GeodesicRegression(x, y, space) for y in Y[:FEW]], FEW),
-            "spdlib, in one call": (lambda: GeodesicRegression(x, Y, space), FITS),
+    ours = GeodesicRegression(space)
+    jobs = {"spdlib, one by one": (lambda: [ours.fit(x, y) for y in Y[:FEW]], FEW),
+            "spdlib, in one call": (lambda: ours.fit(x, Y), FITS),
             "geomstats, extrinsic, as it comes": (lambda: peer("random", Y[:FEW]), FEW),
             "geomstats, from the Fréchet mean": (lambda: peer("frechet", Y[:FEW]), FEW)}
-    least = GeodesicRegression(x, Y, space).energy
+    least = ours.fit(x, Y).energy_
     for start in ("random", "frechet"):
         found = (space.dist(peer(start, Y[:FEW]), Y[:FEW])**2).mean(axis=1) / 2
         assert np.abs(found / least[:FEW] - 1).max() < 1e-9, "the energies differ"

@@ -9,10 +9,8 @@ import math
 from types import SimpleNamespace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ._checks import EPS, at, finite, first, positive
-from .spaces import Space
 from .spaces.components import lengths
 from .spaces.functions import cosine, sinc
 
@@ -56,60 +54,23 @@ def gradients(space, point, velocity, x, Y, clip=None):
     return tuple(np.moveaxis(-np.einsum("...ij,...cj->...ci", axes, fall), -2, 0))
 
 
-class GeodesicRegression:
-    """The geodesic x ↦ exp(p, x v) with the least energy (Fletcher 2011), many fits at once.
+def fitted(space, x, Y, tolerance):
+    """The geodesics with the least energy: `predict` takes them at x less their middle.
 
-    On a flat space by its formula; on a curved one by the method of Levenberg and Marquardt with
-    exact gradients, from the record in the middle of x. That ends where the gradient vanishes and
-    the energy has only fallen; there may be other such geodesics.
-
-    Parameters
-    ----------
-    x : array of shape (..., n)
-        Where on the curve the records belong; n ≥ 2 numbers, not all equal.
-    Y : array of shape (..., n, *space.shape)
-        The records. Leading axes are data sets, each with a fit of its own.
-    space : Space
-    tolerance : float
-        How long the gradient may be, in units of the spread of the records, with x from -1 to 1.
-
-    Attributes
-    ----------
-    point : array of shape (..., *space.shape)
-        The point p of the curve at x = 0.
-    velocity : array of shape (..., dim)
-        The velocity v there, in the frame at `point`.
-    energy : array of shape (...)
-        Half the mean squared residual.
-    residuals : array of shape (..., n, dim)
-        Steps from the curve to the records, in the frames at `predict(x)`.
-
-    Raises
-    ------
-    ValueError
-        For what is no record, for x that are all equal, and where a fit has not converged.
+    Returns the middles, shape (..., 1), points and velocities there, the steps from the curves to
+    the records, and the energies. On a flat space by the formula; on a curved one by the method of
+    Levenberg and Marquardt with exact gradients, from the record in the middle of x.
     """
-
-    @np.errstate(over="ignore")  # `finite` says what has overflowed
-    def __init__(self, x: ArrayLike, Y: ArrayLike, space: Space, tolerance: float = 1e-9):
-        self.space, tolerance = space, positive(tolerance, "tolerance")
-        x, Y = _records(space, x, Y)
-        batch, n = x.shape[:-1], x.shape[-1]
-        self._middle = (x / n).sum(axis=-1, keepdims=True)
-        t = (x - self._middle).reshape(-1, n)
-        scale = np.abs(t).max(axis=-1, keepdims=True)
-        point, v = _fitted(space, t / scale, Y.reshape(-1, n, *space.inner), tolerance, batch)
-        v = finite(v / scale, "velocity").reshape(*batch, space.dim)
-        self._anchor = point.reshape(*batch, *space.shape), v
-        back = -self._middle * v
-        self.point = space.exp(self._anchor[0], back)
-        self.velocity = space.transport(self._anchor[0], back, v)
-        self.residuals = space.steps(space.points(self.predict(x)), Y)
-        self.energy = finite(_square(self.residuals) / 2, "energy")
-
-    def predict(self, x: ArrayLike) -> np.ndarray:
-        """The points of the curve at `x`, shape `(..., m)`; they are `(..., m, *space.shape)`."""
-        return predict(self.space, *self._anchor, finite(x, "x") - self._middle)
+    x, Y = _records(space, x, Y)
+    batch, n = x.shape[:-1], x.shape[-1]
+    middle = (x / n).sum(axis=-1, keepdims=True)
+    t = (x - middle).reshape(-1, n)
+    scale = np.abs(t).max(axis=-1, keepdims=True)
+    point, v = _fitted(space, t / scale, Y.reshape(-1, n, *space.inner), tolerance, batch)
+    v = finite(v / scale, "velocity").reshape(*batch, space.dim)
+    point = point.reshape(*batch, *space.shape)
+    steps = space.steps(space.points(predict(space, point, v, x - middle)), Y)
+    return middle, point, v, steps, finite(_square(steps) / 2, "energy")
 
 
 def _seen(space, point, velocity, x, Y):

@@ -29,7 +29,7 @@ ROOMS = {
     "mechanisms": ["base", "gaussian", "l2", "laplace", "integers", "lattice", "densities",
                    "curves", "descent", "refined"],
     "accounting": ["composition", "fields", "account", "regions", "document"],
-    "estimators": ["base", "mean", "classes", "count", "regression"],
+    "estimators": ["base", "mean", "classes", "count", "spread", "regression"],
     "planning": [],
     "audit": [],
     "datasets": [],

@@ -9,8 +9,9 @@ from conftest import mostly_slow
 from scipy.optimize import least_squares
 from tables import BALLS, POLE, unit
 
-from spdlib import AffineInvariant, Ball, Euclidean, KendallPlanar, Sphere, regression
-from spdlib.regression import GeodesicRegression, energy, gradients, predict, residuals
+from spdlib import (AffineInvariant, Ball, Euclidean, GeodesicRegression, KendallPlanar, Sphere,
+                    regression)
+from spdlib.regression import energy, gradients, predict, residuals
 from spdlib.spaces import components as rows
 
 LANDMARKS = np.arange(12) + 1j * (np.arange(12) % 5)
@@ -22,6 +23,10 @@ CURVED = [name for name, ball in SPACES.items() if not ball.space.flat]
 FAST = "Euclidean 2", "chart of a sphere", "sphere 2", "affine-invariant 2", "triangles"
 each_space = pytest.mark.parametrize("name", mostly_slow(SPACES, *FAST))
 each_curved_space = pytest.mark.parametrize("name", mostly_slow(CURVED, *FAST))
+
+
+def fitted(x, Y, space, **options):
+    return GeodesicRegression(space, **options).fit(x, Y)
 
 
 def drawn(name, fits=3, n=12, length=0.7, noise=0.1, seed=0):
@@ -171,27 +176,28 @@ def test_axes_are_orthonormal_along_the_shortest_and_the_longest_velocities(spac
 @each_space
 def test_the_gradient_vanishes_at_the_fit_and_the_truth_is_no_better(name):
     space, point, v, x, Y = drawn(name, fits=20)
-    fit = GeodesicRegression(x, Y, space)
-    for g in gradients(space, fit.point, fit.velocity, x, Y):
+    fit = fitted(x, Y, space)
+    for g in gradients(space, fit.point_, fit.velocity_, x, Y):
         assert (np.linalg.norm(g, axis=-1) <= 1e-8 * unit(space)).all()
-    assert (fit.energy <= energy(space, point, v, x, Y)).all()
-    np.testing.assert_allclose(fit.energy, energy(space, fit.point, fit.velocity, x, Y), rtol=1e-9)
+    assert (fit.energy_ <= energy(space, point, v, x, Y)).all()
+    least = energy(space, fit.point_, fit.velocity_, x, Y)
+    np.testing.assert_allclose(fit.energy_, least, rtol=1e-9)
     curve = fit.predict(x)
-    again = predict(space, fit.point, fit.velocity, x)
+    again = predict(space, fit.point_, fit.velocity_, x)
     assert (space.dist(curve, again) <= 1e-10 * unit(space)).all()
-    assert (space.dist(space.exp(curve, fit.residuals), Y) <= 1e-10 * unit(space)).all()
+    assert (space.dist(space.exp(curve, fit.residuals_), Y) <= 1e-10 * unit(space)).all()
 
 
 @pytest.mark.parametrize("name", ["Euclidean 2", "log-Euclidean 2", "chart of a sphere"])
 def test_in_a_flat_space_it_is_ordinary_least_squares(name):
     space, _, _, x, Y = drawn(name, fits=1)
-    fit = GeodesicRegression(x, Y, space)
+    fit = fitted(x, Y, space)
     y = space.coordinates(Y[0])
     design = np.stack([np.ones_like(x[0]), x[0]], axis=1)
     (p, v), squares, _, _ = np.linalg.lstsq(design, y)
-    np.testing.assert_allclose(space.coordinates(fit.point[0]), p, atol=1e-12)
-    np.testing.assert_allclose(fit.velocity[0], v, atol=1e-12)
-    assert math.isclose(fit.energy[0], squares.sum() / (2 * 12), rel_tol=1e-9)
+    np.testing.assert_allclose(space.coordinates(fit.point_[0]), p, atol=1e-12)
+    np.testing.assert_allclose(fit.velocity_[0], v, atol=1e-12)
+    assert math.isclose(fit.energy_[0], squares.sum() / (2 * 12), rel_tol=1e-9)
 
 
 @pytest.mark.parametrize("name", mostly_slow(
@@ -200,76 +206,76 @@ def test_in_a_flat_space_it_is_ordinary_least_squares(name):
 def test_scipy_finds_no_lower_energy(name, noise):
     """Its least_squares is told nothing but the residuals."""
     space, point, v, x, Y = drawn(name, fits=3, noise=noise)
-    fit = GeodesicRegression(x, Y, space)
+    fit = fitted(x, Y, space)
     for i in range(3):
         def flat_residuals(u, i=i):
             here = moved(space, point[i], v[i], *np.split(u, 2))
             return residuals(space, *here, x[i], Y[i]).ravel()
 
         found = least_squares(flat_residuals, np.zeros(2 * space.dim), xtol=1e-12, gtol=1e-12)
-        assert math.isclose(fit.energy[i], found.cost / 12, rel_tol=1e-6)
+        assert math.isclose(fit.energy_[i], found.cost / 12, rel_tol=1e-6)
 
 
 @each_space
 @pytest.mark.parametrize("length", [0.0, 0.7, 1.4])
 def test_records_on_a_geodesic_give_it_back(name, length):
     space, point, v, x, Y = drawn(name, length=length, noise=0)
-    fit = GeodesicRegression(x, Y, space)
-    assert (space.dist(fit.point, point) <= 1e-8 * unit(space)).all()
+    fit = fitted(x, Y, space)
+    assert (space.dist(fit.point_, point) <= 1e-8 * unit(space)).all()
     assert (space.dist(fit.predict(x), Y) <= 1e-8 * unit(space)).all()
-    assert (np.abs(np.linalg.norm(fit.velocity, axis=-1) - length * unit(space))
+    assert (np.abs(np.linalg.norm(fit.velocity_, axis=-1) - length * unit(space))
             <= 1e-8 * unit(space)).all()
 
 
 @each_space
 def test_through_two_records_runs_the_geodesic_that_joins_them(name):
     space, _, _, x, Y = drawn(name, n=2)
-    fit = GeodesicRegression(x, Y, space)
+    fit = fitted(x, Y, space)
     speed = space.dist(Y[:, 0], Y[:, 1]) / (x[:, 1] - x[:, 0])
-    np.testing.assert_allclose(np.linalg.norm(fit.velocity, axis=-1), speed, rtol=1e-8)
-    assert (fit.energy <= 1e-15 * unit(space)**2).all()
+    np.testing.assert_allclose(np.linalg.norm(fit.velocity_, axis=-1), speed, rtol=1e-8)
+    assert (fit.energy_ <= 1e-15 * unit(space)**2).all()
 
 
 @each_space
 def test_records_at_one_point_have_a_fit_that_stands_still(name):
     space, M = SPACES[name].space, SPACES[name].center
-    fit = GeodesicRegression([0, 1, 2], [M, M, M], space)
-    assert space.dist(fit.point, M) <= 4e-15 * unit(space)
-    assert (np.abs(fit.velocity) <= 1e-15 * unit(space)).all() and fit.energy <= 1e-30
+    fit = fitted([0, 1, 2], [M, M, M], space)
+    assert space.dist(fit.point_, M) <= 4e-15 * unit(space)
+    assert (np.abs(fit.velocity_) <= 1e-15 * unit(space)).all() and fit.energy_ <= 1e-30
 
 
 def test_a_long_arc_of_a_great_circle_is_followed():
     x = np.linspace(-1, 1, 41)
     Y = predict(Sphere(2), POLE, [2.9, 0.0], x)
     rng = np.random.default_rng(0)
-    fit = GeodesicRegression(x, Sphere(2).exp(Y, 0.05 * rng.standard_normal((41, 2))), Sphere(2))
-    np.testing.assert_allclose(np.linalg.norm(fit.velocity), 2.9, atol=0.05)
+    fit = fitted(x, Sphere(2).exp(Y, 0.05 * rng.standard_normal((41, 2))), Sphere(2))
+    np.testing.assert_allclose(np.linalg.norm(fit.velocity_), 2.9, atol=0.05)
 
 
 @each_space
 def test_many_fits_are_those_that_each_data_set_has_alone(name):
     space, _, _, x, Y = drawn(name, fits=6, noise=0.3)
-    together = GeodesicRegression(x.reshape(2, 3, -1), Y.reshape(2, 3, *Y.shape[1:]), space)
-    assert together.point.shape == (2, 3, *space.shape) and together.energy.shape == (2, 3)
-    assert together.velocity.shape == (2, 3, space.dim)
+    together = fitted(x.reshape(2, 3, -1), Y.reshape(2, 3, *Y.shape[1:]), space)
+    assert together.point_.shape == (2, 3, *space.shape) and together.energy_.shape == (2, 3)
+    assert together.velocity_.shape == (2, 3, space.dim)
     for i in range(6):
-        alone, index = GeodesicRegression(x[i], Y[i], space), np.unravel_index(i, (2, 3))
-        assert space.dist(alone.point, together.point[index]) <= 1e-12 * unit(space)
-        np.testing.assert_allclose(alone.energy, together.energy[index], rtol=1e-12)
+        alone, index = fitted(x[i], Y[i], space), np.unravel_index(i, (2, 3))
+        assert space.dist(alone.point_, together.point_[index]) <= 1e-12 * unit(space)
+        np.testing.assert_allclose(alone.energy_, together.energy_[index], rtol=1e-12)
 
 
 def test_one_x_serves_many_data_sets():
     space, _, _, x, Y = drawn("sphere 2", fits=4)
-    together = GeodesicRegression(x[0], Y, space)
-    assert together.energy.shape == (4,)
-    assert math.isclose(together.energy[2], GeodesicRegression(x[0], Y[2], space).energy)
+    together = fitted(x[0], Y, space)
+    assert together.energy_.shape == (4,)
+    assert math.isclose(together.energy_[2], fitted(x[0], Y[2], space).energy_)
 
 
 def test_blocks_of_fits_make_up_the_whole(monkeypatch):
     space, _, _, x, Y = drawn("pentagons", fits=7)
-    whole = GeodesicRegression(x, Y, space)
+    whole = fitted(x, Y, space)
     monkeypatch.setattr(regression, "BATCH", 1)
-    np.testing.assert_allclose(GeodesicRegression(x, Y, space).velocity, whole.velocity, atol=1e-12)
+    np.testing.assert_allclose(fitted(x, Y, space).velocity_, whole.velocity_, atol=1e-12)
 
 
 ISOMETRIES = {
@@ -286,8 +292,8 @@ def test_the_curve_moves_with_the_records(name):
     """For shapes each record is turned by itself: any landmarks may stand for a shape."""
     space, _, _, x, Y = drawn(name)
     isometry = ISOMETRIES[name](np.random.default_rng(1))
-    fit, other = GeodesicRegression(x, Y, space), GeodesicRegression(x, isometry(Y), space)
-    np.testing.assert_allclose(other.energy, fit.energy, rtol=1e-9)
+    fit, other = fitted(x, Y, space), fitted(x, isometry(Y), space)
+    np.testing.assert_allclose(other.energy_, fit.energy_, rtol=1e-9)
     assert (space.dist(other.predict(x), isometry(fit.predict(x))) <= 1e-8).all()
 
 
@@ -295,11 +301,11 @@ def test_the_curve_moves_with_the_records(name):
 @pytest.mark.parametrize("shift, factor", [(0, 1e-150), (0, 1e150), (3, 1), (-2000, 1000)])
 def test_x_in_other_units_gives_the_same_curve(name, shift, factor):
     space, _, _, x, Y = drawn(name)
-    fit, other = GeodesicRegression(x, Y, space), GeodesicRegression(shift + factor * x, Y, space)
-    np.testing.assert_allclose(other.energy, fit.energy, rtol=1e-10)
+    fit, other = fitted(x, Y, space), fitted(shift + factor * x, Y, space)
+    np.testing.assert_allclose(other.energy_, fit.energy_, rtol=1e-10)
     assert (space.dist(fit.predict(x), other.predict(shift + factor * x)) <= 1e-9).all()
     x = shift + factor * x
-    assert (space.dist(other.predict(x), predict(space, other.point, other.velocity, x))
+    assert (space.dist(other.predict(x), predict(space, other.point_, other.velocity_, x))
             <= 1e-9).all()
 
 
@@ -307,17 +313,17 @@ def test_x_in_other_units_gives_the_same_curve(name, shift, factor):
 @pytest.mark.parametrize("shift", [0, 1e6])
 def test_flat_records_of_any_size_have_a_fit(scale, shift):
     space, _, _, x, Y = drawn("Euclidean 2")
-    fit, large = GeodesicRegression(x, Y, space), GeodesicRegression(x, scale * (Y + shift), space)
-    np.testing.assert_allclose(large.velocity, scale * fit.velocity, atol=1e-9 * scale)
-    np.testing.assert_allclose(large.point, scale * (fit.point + shift), rtol=1e-9)
+    fit, large = fitted(x, Y, space), fitted(x, scale * (Y + shift), space)
+    np.testing.assert_allclose(large.velocity_, scale * fit.velocity_, atol=1e-9 * scale)
+    np.testing.assert_allclose(large.point_, scale * (fit.point_ + shift), rtol=1e-9)
 
 
 @pytest.mark.parametrize("spread", [1e-6, 1e-3])
 @pytest.mark.parametrize("name", CURVED)
 def test_records_close_together_have_a_fit_to_as_many_digits(name, spread):
     space, point, v, x, Y = drawn(name, length=spread, noise=spread / 9)
-    fit = GeodesicRegression(x, Y, space)
-    for g in gradients(space, fit.point, fit.velocity, x, Y):
+    fit = fitted(x, Y, space)
+    for g in gradients(space, fit.point_, fit.velocity_, x, Y):
         assert (np.linalg.norm(g, axis=-1) <= 1e-8 * spread * unit(space)).all()
 
 
@@ -326,9 +332,9 @@ def test_ill_conditioned_matrices_have_the_fit_of_the_others(condition):
     """By congruence, an isometry: the computation is made about the identity."""
     space, _, _, x, Y = drawn("affine-invariant 3")
     A = np.diag([1, condition**-0.25, condition**-0.5])
-    fit, other = GeodesicRegression(x, Y, space), GeodesicRegression(x, A @ Y @ A, space)
-    np.testing.assert_allclose(other.energy, fit.energy, rtol=1e-6)
-    np.testing.assert_allclose(other.velocity, fit.velocity, atol=1e-6)
+    fit, other = fitted(x, Y, space), fitted(x, A @ Y @ A, space)
+    np.testing.assert_allclose(other.energy_, fit.energy_, rtol=1e-6)
+    np.testing.assert_allclose(other.velocity_, fit.velocity_, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["sphere 2", "affine-invariant 2", "triangles", "pentagons"])
@@ -339,17 +345,17 @@ def test_records_all_over_the_space_have_a_fit(name):
     y = rng.standard_normal((10, 8, space.dim))
     Y = space.exp(SPACES[name].center, reach * rng.random((10, 8, 1)) * y
                   / np.linalg.norm(y, axis=-1, keepdims=True))
-    fit = GeodesicRegression(np.arange(8), Y, space)
-    for g in gradients(space, fit.point, fit.velocity, np.arange(8), Y):
+    fit = fitted(np.arange(8), Y, space)
+    for g in gradients(space, fit.point_, fit.velocity_, np.arange(8), Y):
         assert (np.linalg.norm(g, axis=-1) <= 1e-7).all()
 
 
 def test_gauss_and_newton_end_at_the_same_curve(monkeypatch):
     space, _, _, x, Y = drawn("sphere 2", fits=10, noise=0.3)
-    fit = GeodesicRegression(x, Y, space)
+    fit = fitted(x, Y, space)
     monkeypatch.setattr(regression, "PATIENCE", 2)
-    other = GeodesicRegression(x, Y, space)
-    np.testing.assert_allclose(other.energy, fit.energy, rtol=1e-12)
+    other = fitted(x, Y, space)
+    np.testing.assert_allclose(other.energy_, fit.energy_, rtol=1e-12)
     assert (space.dist(other.predict(x), fit.predict(x)) <= 1e-7).all()
 
 
@@ -388,14 +394,14 @@ def test_a_step_is_no_longer_than_twice_what_the_records_are_far_in_the_velocity
 
 
 def test_no_data_sets_have_no_fits():
-    fit = GeodesicRegression(np.ones((0, 5)), np.ones((0, 5, 3)), Sphere(2))
-    assert fit.point.shape == (0, 3) and fit.residuals.shape == (0, 5, 2)
+    fit = fitted(np.ones((0, 5)), np.ones((0, 5, 3)), Sphere(2))
+    assert fit.point_.shape == (0, 3) and fit.residuals_.shape == (0, 5, 2)
 
 
 def test_the_records_stay_as_they_are():
     space, _, _, x, Y = drawn("sphere 2")
     kept = x.copy(), Y.copy()
-    GeodesicRegression(x, Y, space)
+    fitted(x, Y, space)
     np.testing.assert_array_equal(x, kept[0])
     np.testing.assert_array_equal(Y, kept[1])
 
@@ -403,52 +409,52 @@ def test_the_records_stay_as_they_are():
 # what is refused ----------------------------------------------------------------------------------
 Y3 = np.array([[0, 0, 1.0], [0, 0.6, 0.8], [0, 0.8, 0.6]])
 REFUSED = {
-    "equal x": (lambda: GeodesicRegression([1, 1, 1], Y3, Sphere(2)), "x is 1 for all records"),
+    "equal x": (lambda: fitted([1, 1, 1], Y3, Sphere(2)), "x is 1 for all records"),
     "equal x of one data set": (
-        lambda: GeodesicRegression([[0, 1, 2], [7, 7, 7]], [Y3, Y3], Sphere(2)), r"x\[1\] is 7"),
+        lambda: fitted([[0, 1, 2], [7, 7, 7]], [Y3, Y3], Sphere(2)), r"x\[1\] is 7"),
     "x that rounding makes equal": (
-        lambda: GeodesicRegression(1e16 + np.array([0, 0, 2.0]), Y3, Sphere(2)), "x is 1e[+]16"),
-    "one record": (lambda: GeodesicRegression([1.0], Y3[:1], Sphere(2)), "with n ≥ 2"),
-    "no record": (lambda: GeodesicRegression([], np.ones((0, 3)), Sphere(2)), "with n ≥ 2"),
-    "fewer x than records": (lambda: GeodesicRegression([0, 1], Y3, Sphere(2)),
+        lambda: fitted(1e16 + np.array([0, 0, 2.0]), Y3, Sphere(2)), "x is 1e[+]16"),
+    "one record": (lambda: fitted([1.0], Y3[:1], Sphere(2)), "with n ≥ 2"),
+    "no record": (lambda: fitted([], np.ones((0, 3)), Sphere(2)), "with n ≥ 2"),
+    "fewer x than records": (lambda: fitted([0, 1], Y3, Sphere(2)),
                              r"x has shape \(2,\) and Y has shape \(3, 3\)"),
-    "x that is one number": (lambda: GeodesicRegression(1.0, Y3, Sphere(2)), r"x has shape \(\)"),
+    "x that is one number": (lambda: fitted(1.0, Y3, Sphere(2)), r"x has shape \(\)"),
     "records of another space": (
-        lambda: GeodesicRegression([0, 1, 2], Y3, Sphere(3)), r"Y has shape \(3, 3\); .* 4\)"),
-    "NaN among x": (lambda: GeodesicRegression([0, 1, math.nan], Y3, Sphere(2)), r"x\[2\] is nan"),
+        lambda: fitted([0, 1, 2], Y3, Sphere(3)), r"Y has shape \(3, 3\); .* 4\)"),
+    "NaN among x": (lambda: fitted([0, 1, math.nan], Y3, Sphere(2)), r"x\[2\] is nan"),
     "NaN among records": (
-        lambda: GeodesicRegression([0, 1, 2], math.nan * Y3, Sphere(2)), r"Y\[0, 0\] is nan"),
+        lambda: fitted([0, 1, 2], math.nan * Y3, Sphere(2)), r"Y\[0, 0\] is nan"),
     "an infinite record": (
-        lambda: GeodesicRegression([0, 1], [[[1.0]], [[math.inf]]], Euclidean(1)), "is inf"),
+        lambda: fitted([0, 1], [[[1.0]], [[math.inf]]], Euclidean(1)), "is inf"),
     "records that are no points": (
-        lambda: GeodesicRegression([0, 1, 2], 2 * Y3, Sphere(2)), r"Y\[0\] has length 2"),
+        lambda: fitted([0, 1, 2], 2 * Y3, Sphere(2)), r"Y\[0\] has length 2"),
     "a tolerance of 0": (
-        lambda: GeodesicRegression([0, 1, 2], Y3, Sphere(2), tolerance=0), "tolerance is 0"),
+        lambda: fitted([0, 1, 2], Y3, Sphere(2), tolerance=0), "tolerance is 0"),
     "a fit that float64 does not hold": (
-        lambda: GeodesicRegression([0, 1e-320], Y3[:2], Sphere(2)), "velocity.* is inf"),
+        lambda: fitted([0, 1e-320], Y3[:2], Sphere(2)), "velocity.* is inf"),
     "an energy that float64 does not hold": (
-        lambda: GeodesicRegression([0, 1, 2], [[[-1e200]], [[1e200]], [[1e200]]], Euclidean(1)),
+        lambda: fitted([0, 1, 2], [[[-1e200]], [[1e200]], [[1e200]]], Euclidean(1)),
         "energy is inf"),
     "masked records": (
-        lambda: GeodesicRegression([0, 1, 2], np.ma.masked_equal(Y3, 0), Sphere(2)), "masked"),
+        lambda: fitted([0, 1, 2], np.ma.masked_equal(Y3, 0), Sphere(2)), "masked"),
     "complex matrices": (
-        lambda: GeodesicRegression([0, 1], 1j * np.ones((2, 1, 1)), Euclidean(1)), "dtype complex"),
+        lambda: fitted([0, 1], 1j * np.ones((2, 1, 1)), Euclidean(1)), "dtype complex"),
     "a clip of 0": (
         lambda: gradients(Sphere(2), POLE, [0, 0], [0, 1, 2], Y3, clip=0), "clip is 0"),
     "energy of x that are too few": (
         lambda: energy(Sphere(2), POLE, [0, 0], [0, 1], Y3), r"x has shape \(2,\)"),
     "energy of no records": (lambda: energy(Sphere(2), POLE, [0, 0], [], Y3[:0]), "n ≥ 1"),
     "data sets that do not go with x": (
-        lambda: GeodesicRegression(np.zeros((2, 3)), [Y3] * 3, Sphere(2)),
+        lambda: fitted(np.zeros((2, 3)), [Y3] * 3, Sphere(2)),
         r"x has shape \(2, 3\) and Y is \(3, 3\) points"),
     "a curve that float64 does not hold": (
         lambda: gradients(AffineInvariant(2), np.eye(2), [2e3, 0, 0], [0, 1], [np.eye(2)] * 2),
         "holds no SPD matrix"),
     "records too far apart for float64": (
-        lambda: GeodesicRegression([0, 1], [1e300 * np.eye(2), 1e-300 * np.eye(2)],
+        lambda: fitted([0, 1], [1e300 * np.eye(2), 1e-300 * np.eye(2)],
                                    AffineInvariant(2)), "Y has records whose distance is 1953"),
     "records too far apart, from above": (
-        lambda: GeodesicRegression([0, 1], [1e-300 * np.eye(2), 1e300 * np.eye(2)],
+        lambda: fitted([0, 1], [1e-300 * np.eye(2), 1e300 * np.eye(2)],
                                    AffineInvariant(2)), "Y has records whose distance is 1953"),
     "a velocity of another dimension": (
         lambda: residuals(Sphere(2), POLE, [0, 0, 1], [0, 1, 2], Y3), r"velocity has shape \(3,\)"),
@@ -469,4 +475,4 @@ def test_a_fit_that_has_not_converged_is_none(monkeypatch):
     space, _, _, x, Y = drawn("sphere 2", fits=6, noise=0.5)
     monkeypatch.setattr(regression, "MOST_STEPS", 2)
     with pytest.raises(ValueError, match=r"the fit\[0, 0\] stands at a gradient of .* after 2"):
-        GeodesicRegression(x.reshape(2, 3, -1), Y.reshape(2, 3, -1, 3), space)
+        fitted(x.reshape(2, 3, -1), Y.reshape(2, 3, -1, 3), space)

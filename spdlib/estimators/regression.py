@@ -1,4 +1,4 @@
-"""Private geodesic regression: the estimator that releases a curve, and what to expect of it."""
+"""Geodesic regression, its private release, and what to expect of that."""
 
 import math
 from typing import Any, NamedTuple, Self
@@ -6,18 +6,81 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import Seed, choice, finite, generator, integer, number
+from .._checks import Seed, choice, finite, generator, integer, number, positive
 from ..accounting import document
 from ..accounting.account import Account, Group
 from ..mechanisms import CURVES, Choice, CurveName, Mechanism, chosen
 from ..queries import CurveQuery
 from ..queries.mean import checked_ball
-from ..regression import predict
+from ..regression import fitted, predict
 from ..samplers import ball_steps
-from ..spaces import Ball
+from ..spaces import Ball, Space
 from .base import Estimator, paid
 
 GRID = 33  # points at which curves are compared
+
+
+class GeodesicRegression(Estimator):
+    """The geodesic x ↦ exp(p, x v) with the least energy (Fletcher 2011), many fits at once.
+
+    On a flat space by its formula; on a curved one by the method of Levenberg and Marquardt with
+    exact gradients, from the record in the middle of x. That ends where the gradient vanishes and
+    the energy has only fallen; there may be other such geodesics. It is not private.
+
+    Parameters
+    ----------
+    space : Space
+    tolerance : float
+        How long the gradient may be, in units of the spread of the records, with x from -1 to 1.
+
+    Attributes
+    ----------
+    point_ : array of shape (..., *space.shape)
+        The point p of the curve at x = 0.
+    velocity_ : array of shape (..., dim)
+        The velocity v there, in the frame at `point_`.
+    energy_ : array of shape (...)
+        Half the mean squared residual.
+    residuals_ : array of shape (..., n, dim)
+        Steps from the curve to the records, in the frames at `predict(x)`.
+    """
+
+    SUPERVISED, MOVED = True, {}
+
+    def __init__(self, space: Space | None = None, tolerance: float = 1e-9):
+        self.space, self.tolerance = space, tolerance
+
+    @np.errstate(over="ignore")  # `finite` says what has overflowed
+    def fit(self, x: ArrayLike, Y: ArrayLike) -> Self:
+        """Fit the curve, or one to each data set; returns itself.
+
+        Parameters
+        ----------
+        x : array of shape (..., n)
+            Where on the curve the records belong; n ≥ 2 numbers, not all equal.
+        Y : array of shape (..., n, *space.shape)
+            The records. Leading axes are data sets, each with a fit of its own.
+
+        Raises
+        ------
+        ValueError
+            For what is no record, for x that are all equal, and where a fit has not converged.
+        """
+        self._forget()
+        space = self.space
+        if not isinstance(space, Space):
+            raise ValueError(f"space is {space!r}; accepted is a Space, such as Sphere(2)")
+        middle, point, v, steps, energy = fitted(space, x, Y, positive(self.tolerance, "tolerance"))
+        back = -middle * v
+        self.point_, self.velocity_ = space.exp(point, back), space.transport(point, back, v)
+        self.energy_, self.residuals_ = energy, steps
+        self._anchor_ = middle, point, v  # from where float64 holds the curve best
+        return self
+
+    def predict(self, x: ArrayLike) -> np.ndarray:
+        """The points of the curve at `x`, shape `(..., m)`; they are `(..., m, *space.shape)`."""
+        middle, point, v = self._anchor_
+        return predict(self.space, point, v, finite(x, "x") - middle)
 
 
 class PrivateGeodesicRegression(Estimator):

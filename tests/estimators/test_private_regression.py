@@ -12,15 +12,15 @@ import sklearn.base
 from conftest import mostly_slow
 from tables import BALLS, POLE, SHAPE
 
-from spdlib import (Ball, PrivateFrechetMean, PrivateGeodesicRegression, Release,
-                    expected_curve_error)
+from spdlib import (Ball, GeodesicRegression, PrivateFrechetMean, PrivateGeodesicRegression,
+                    Release, expected_curve_error)
 from spdlib.audit import audit
 from spdlib.calibration import gaussian_delta, gdp_mu
 from spdlib.estimators.base import Estimator
 from spdlib.mechanisms import CurveKNormGradient, NoisyDescent, TruncatedCurveLoss
 from spdlib.mechanisms.descent import _seen, _spread, _turn
 from spdlib.queries import CurveQuery
-from spdlib.regression import GeodesicRegression, gradients, predict
+from spdlib.regression import gradients, predict
 from spdlib.spaces import (AffineInvariant, Euclidean, KendallPlanar, LogEuclidean, Sphere,
                            TangentSpace)
 from spdlib.spd import random_spd
@@ -271,7 +271,7 @@ def test_on_a_flat_space_the_descent_ends_at_least_squares():
     rng = np.random.default_rng(7)
     _, _, x, Y = about_a_curve("log-Euclidean 2", 3000, 0.1, rng)
     fitted = private("log-Euclidean 2", 1000.0, 0.1, mechanism=descent(2.0)).fit(x, Y, rng=rng)
-    least = GeodesicRegression(x, Y, LogEuclidean(2))
+    least = GeodesicRegression(LogEuclidean(2)).fit(x, Y)
     t = np.linspace(0, 1, 5)
     assert LogEuclidean(2).dist(fitted.predict(t), least.predict(t)).max() < 2e-3
 
@@ -316,8 +316,8 @@ def errors(made, x, Y, p, v, draws):
 
 def fitted(space, x, Y, low=0, high=1):
     """Point and velocity of least squares, at the middle of the range and over its length."""
-    least = GeodesicRegression((x - low) / (high - low) - 0.5, Y, space)
-    return least.point, least.velocity
+    least = GeodesicRegression(space).fit((x - low) / (high - low) - 0.5, Y)
+    return least.point_, least.velocity_
 
 
 @pytest.mark.slow
@@ -779,10 +779,10 @@ def test_skulls_of_real_rats_have_a_private_trend():
         Y = np.moveaxis(file["rats_x"][:, 0] + 1j * file["rats_x"][:, 1], -1, 0)
         x = np.log(file["rats_time"])
     space, ages = KendallPlanar(8), np.log([7.0, 33.0, 150.0])
-    best = GeodesicRegression(x, Y, space)
+    best = GeodesicRegression(space).fit(x, Y)
     made = PrivateGeodesicRegression(1.0, 1e-6, Ball(0.2, Y[0], space), 0.4,
                                      (np.log(7), np.log(150)), descent(0.05))
     off = [space.dist(made.fit(x, Y, rng=seed).predict(ages), best.predict(ages))
            for seed in range(20)]
-    length = np.linalg.norm(best.velocity) * np.ptp(x)
+    length = np.linalg.norm(best.velocity_) * np.ptp(x)
     assert 0.01 * length < np.sqrt(np.mean(np.square(off))) < 0.3 * length

@@ -319,10 +319,10 @@ def apart(first, second):
 
 def test_records_on_a_geodesic_give_it_back():
     p, v, x, Y = about_a_curve(12, 0, np.random.default_rng(0))
-    fit = GeodesicRegression(x - 0.5, Y, SPACE)
-    assert SPACE.dist(fit.point, p) < 1e-9
-    np.testing.assert_allclose(fit.velocity, v, atol=1e-9)
-    assert fit.energy < 1e-18
+    fit = GeodesicRegression(SPACE).fit(x - 0.5, Y)
+    assert SPACE.dist(fit.point_, p) < 1e-9
+    np.testing.assert_allclose(fit.velocity_, v, atol=1e-9)
+    assert fit.energy_ < 1e-18
 
 
 class Alike(Hyperbolic):
@@ -334,7 +334,7 @@ class Alike(Hyperbolic):
 
 def test_about_the_point_from_which_all_looks_alike_there_are_the_same_means_and_geodesics():
     _, _, x, Y = about_a_curve(12, 0.3, np.random.default_rng(0))
-    fit, other = (GeodesicRegression(x, Y, space) for space in (SPACE, Alike()))
+    fit, other = (GeodesicRegression(space).fit(x, Y) for space in (SPACE, Alike()))
     assert SPACE.dist(fit.predict(x), other.predict(x)).max() < 1e-8
     far = Ball(1.0, from_vertex(np.array([16.0, 0])), Alike())  # where the plane has no ball
     for X in (np.tile(far.center, (9, 1)), in_ball(far, 9, np.random.default_rng(0))):
@@ -345,9 +345,9 @@ def test_about_the_point_from_which_all_looks_alike_there_are_the_same_means_and
 
 def test_regression_is_that_of_matrices_of_determinant_1():
     _, _, x, Y = about_a_curve(30, 0.3, np.random.default_rng(0))
-    fit = GeodesicRegression(x, Y, SPACE)
-    other = GeodesicRegression(x, as_matrices(Y), AffineInvariant(2))
-    assert other.energy == pytest.approx(2 * fit.energy, rel=1e-9)
+    fit = GeodesicRegression(SPACE).fit(x, Y)
+    other = GeodesicRegression(AffineInvariant(2)).fit(x, as_matrices(Y))
+    assert other.energy_ == pytest.approx(2 * fit.energy_, rel=1e-9)
     np.testing.assert_allclose(as_matrices(fit.predict(x)), other.predict(x), rtol=1e-6)
 
 
