@@ -2,10 +2,8 @@
 // Everything comes from the table that chapter 4 computes with spdlib; between its points ln(scale) is a cubic
 // in ln ε and √ln(1/δ), as in that chapter, which states the error.
 (() => {
-  const table = window.plannerTable;
+  const table = window.plannerTable, {number, element, sliders} = touch;
   const rounded = (value, digits) => Number(value.toPrecision(digits));
-  const number = (value, digits = 3) => value >= 1e-4 && value < 1e5
-    ? String(rounded(value, digits)) : rounded(value, digits).toExponential().replace("e+", "e");
   // What the reader moves: all but k on a logarithmic scale. The value is the one that is shown.
   const CONTROLS = [
     {name: "k", label: "size k of the matrices", low: 0, high: table.k.length - 1, step: 1,
@@ -51,23 +49,8 @@
     ];
   }
 
-  function element(tag, parent, attributes = {}, text = "") {
-    const node = parent.appendChild(document.createElement(tag));
-    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-    node.textContent = text;
-    return node;
-  }
-
   function build(box, count) {
-    const form = element("div", box, {class: "planner-controls"}), sliders = {};
-    for (const {name, label, low, high, step, start, value} of CONTROLS) {
-      const row = element("div", form), id = `planner-${count}-${name}`;
-      element("label", row, {for: id}, label);
-      const slider = element("input", row, {type: "range", id, name, min: low, max: high, step, value: start});
-      const output = element("output", row, {for: id});
-      slider.addEventListener("input", update);
-      sliders[name] = {slider, output, value};
-    }
+    const choice = sliders(box, `planner-${count}`, CONTROLS, update);
     const scroll = element("div", box, {class: "planner-table"});
     const body = element("table", scroll, {class: "numbers"});
     const head = element("tr", element("thead", body));
@@ -78,12 +61,7 @@
     element("code", element("p", box, {class: "planner-command"}));
 
     function update() {
-      const chosen = {};
-      for (const [name, {slider, output, value}] of Object.entries(sliders)) {
-        chosen[name] = value(Number(slider.value));
-        output.textContent = number(chosen[name]);
-        slider.setAttribute("aria-valuetext", output.textContent);
-      }
+      const chosen = choice();
       const found = noises(chosen), best = found.reduce((a, b) => b.mean < a.mean ? b : a);
       const longest = Math.max(...found.map(row => row.mean || 0));
       rows.replaceChildren();
