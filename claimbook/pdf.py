@@ -195,12 +195,15 @@ class Volume:
             if page.part != part:
                 part = page.part
                 first = self._front + self.place(page.path)[0]
-                above = {0: self._writer.add_outline_item(part, first, bold=True)} if part else {}
+                above = {0: self._mark(part, first, bold=True)} if part else {}
             for level, words, id in page.headings:
                 number, top = self.place(page.path, id)
                 parent = next((above[i] for i in range(level - 1, -1, -1) if i in above), None)
-                above[level] = self._writer.add_outline_item(words, self._front + number, parent,
-                                                             fit=Fit.xyz(top=top), is_open=False)
+                above[level] = self._mark(words, self._front + number, parent=parent,
+                                          fit=Fit.xyz(top=top), is_open=False)
+
+    def _mark(self, words, number, **options):
+        return self._writer.add_outline_item(title=words, page_number=number, **options)
 
     def write(self, path, config) -> int:
         """Write the file, and return its number of pages."""

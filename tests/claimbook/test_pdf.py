@@ -25,7 +25,8 @@ parts:
 """
 OPENING = """# Opening
 
-Of {claim}`PK-02`, and of [the ledger](ledger.md); not of [the index](genindex.html) <https://example.org>.
+Of {claim}`PK-02`, and of [the ledger](ledger.md); not of
+<a href="genindex.html">the index</a>; and of <https://example.org>.
 
 ```{dropdown} A fold
 What was folded.
@@ -83,7 +84,7 @@ def test_a_book_becomes_a_pdf_with_title_contents_bookmarks_and_jumps(own, capsy
     reader = pypdf.PdfReader(own / "_build/drugs-a-test.pdf")
     text = [page.extract_text() for page in reader.pages]
     assert (reader.metadata.title, reader.metadata.author) == ("Drugs: a test", "A. Writer")
-    assert "Drugs: a test" in text[0] and "2 claims: 1 hold, 1 corrected" in text[0]
+    assert "Drugs: a test" in text[0] and "2 claims: 1 holds, 1 corrected" in text[0]
 
     found = [*marks(reader, reader.outline)]
     names = [words for _, words, _ in found]
