@@ -40,6 +40,13 @@ async (style, before) => {
   // A table of less than a third of a page is not split.
   all("article table").forEach(node => node.classList.toggle("short", node.offsetHeight < 320));
 
+  // A section begins where its heading stands, which may have moved to the next page.
+  const heads = all("article section[id] > :is(h1, h2, h3, h4, h5, h6):first-of-type");
+  for (const head of heads.filter(node => !node.id)) {
+    head.id = head.parentElement.id;
+    head.parentElement.removeAttribute("id");
+  }
+
   // A PDF knows the places that its own page links to, so that each is linked to.
   const links = document.body.appendChild(document.createElement("div"));
   links.hidden = true;
@@ -48,8 +55,8 @@ async (style, before) => {
   }
   const words = node => [...node.childNodes].map(child => child.nodeType === Node.TEXT_NODE ? child.data
     : child.matches(".headerlink, mjx-math") ? "" : words(child)).join("");
-  const headings = all("article section[id] > :is(h1, h2)").map(node =>
-    [Number(node.tagName[1]), words(node).trim().replace(/\s+/g, " "), node.parentElement.id]);
+  const headings = heads.filter(node => node.matches("h1, h2")).map(node =>
+    [Number(node.tagName[1]), words(node).trim().replace(/\s+/g, " "), node.id]);
 
   const small = "font: 9pt sans-serif; color: #48566b;";
   dress(`html { counter-reset: page ${before}; }

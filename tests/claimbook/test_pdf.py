@@ -104,7 +104,7 @@ def test_a_book_becomes_a_pdf_with_title_contents_bookmarks_and_jumps(own, capsy
 
     opening = found[names.index("Opening")][2]
     places, addresses = jumps(reader, opening)
-    assert set(addresses) == {"https://example.org"}
+    assert set(addresses) == {"https://example.org/"}
     assert found[names.index("The ledger")][2] in places
     (box,) = [page for page in places if "less than a twentieth" in text[page]]
     assert "PK-02" in text[box] and box != found[names.index("Errata")][2]
