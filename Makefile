@@ -10,6 +10,9 @@ book: $(READY)  ## check every chapter and claim, then build the site
 	$(RUN) -m claimbook check
 	$(RUN) -m claimbook site
 
+pdf: $(READY)  ## print the site, as it is recorded, as one PDF; needs Chromium
+	$(RUN) -m claimbook pdf
+
 test: lint book  ## the same, then all tests: unit, property, peer, guard, rerun, break, browser
 	$(RUN) -m pytest -n auto --dist loadgroup tests
 
@@ -56,4 +59,4 @@ $(READY): .venv/installed setup.py spdlib/_fast.c
 	$(RUN) -m pip install -q --no-deps --no-build-isolation -e .
 	touch $(READY)
 
-.PHONY: help book test quick lint format accept breaks pins bench clean
+.PHONY: help book pdf test quick lint format accept breaks pins bench clean

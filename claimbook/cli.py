@@ -1,4 +1,4 @@
-"""The command line: `claimbook check | accept | site | run | ledger | net | new`."""
+"""The command line: `claimbook check | accept | site | pdf | run | ledger | net | new`."""
 
 import argparse
 import json
@@ -6,7 +6,7 @@ import pathlib
 import signal
 import sys
 
-from . import build, net, new
+from . import build, net, new, pdf
 from .book import UsageError, find_book
 from .ledger import ClaimError, ledger, tally
 from .run import accepting, rerun
@@ -44,6 +44,8 @@ def _parser():
                         help="name or number (default: all of them)")
     site = command("site", lambda a: build.site(find_book(a.book)),
                    help="build the site from the recorded outputs")
+    paper = command("pdf", lambda a: pdf.main(find_book(a.book)),
+                    help="print the site as one PDF, with Chromium")
     run = command("run", _run, help="run a chapter at other parameters, show every verdict")
     run.add_argument("chapter", metavar="CHAPTER", help="path, stem (05_sensitivity) or number (5)")
     run.add_argument("-p", dest="settings", action="append", default=[], metavar="NAME=VALUES",
@@ -64,7 +66,7 @@ def _parser():
                         help="name of a fault in breaks.toml (default: all of them)")
     record = command("record", lambda a: build.record(find_book(a.book), a.chapter))
     record.add_argument("chapter", type=pathlib.Path)  # `accept` calls it, in a process for each
-    for each in check, accept, site, run, write, faults, record:
+    for each in check, accept, site, paper, run, write, faults, record:
         each.add_argument("--book", type=pathlib.Path, metavar="DIR",
                           help="the folder that holds claims.toml")
     begin = command("new", lambda a: new.write(a.folder),

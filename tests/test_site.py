@@ -227,8 +227,13 @@ def test_the_code_of_a_folded_cell_stands_below_what_it_shows(address, visitor):
     page.goto(f"{address}/book/06_utility.html")
     last = """cells => cells.map(cell => cell.lastElementChild.querySelector(":scope > summary")
       ?.textContent)"""
-    assert {*page.eval_on_selector_all(".cell.tag_hide-input", last)} <= {
-        "the code", "the check’s code"}
+    folds = page.eval_on_selector_all(".cell.tag_hide-input", last)
+    assert all(fold.startswith("the code of ") for fold in folds), folds
+    figures = page.eval_on_selector_all("figure .caption-number", "all => all.length")
+    assert sum("Fig. 6." in fold for fold in folds) == figures
+    checks = re.findall("[A-Z]{2}-[0-9]+", " ".join(fold for fold in folds if "checks" in fold))
+    claims = page.locator(".claim > p > a").all_text_contents()
+    assert sorted(checks) == sorted({*claims})
     page.focus("details.code > summary")
     page.keyboard.press("Enter")
     assert page.locator("details.code pre").first.is_visible() and page.faults == []

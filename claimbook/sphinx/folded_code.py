@@ -1,22 +1,61 @@
-"""Sphinx hook: the folded code of a cell stands below what it shows.
+"""Sphinx hook: the folded code of a cell stands below what it shows, and says what it is for.
 
 A reader sees a check's table, or a figure, and opens the code behind it with the line below.
 """
 
+import ast
 import html
+import re
 
 from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
 
+CLAIM = re.compile(r'<div class="claim .*?href="#ledger-([A-Z]+-\d+)"', re.S)
+
 
 def put_below(app, doctree, page):
     """Move the folded code of each cell behind its outputs, and say what it is."""
+    numbers = app.env.toc_fignumbers.get(page, {}).get("figure", {})
     for fold in list(doctree.findall(HideCodeCellNode)):
         cell = fold.parent
-        checks = any('class="claim' in raw.astext() for raw in cell.findall(nodes.raw))
-        fold["prompt_show"] = "the check’s code" if checks else "the code"
         cell.remove(fold)
+        fold["prompt_show"] = code_of(fold.astext(), cell, numbers)
         cell.append(fold)
+
+
+def code_of(source, cell, numbers):
+    """What the code of a cell is for: "the code of Fig. 3.1", or the names that it defines.
+
+    `numbers` are those of the page's figures, by id.
+    """
+    shown = [raw.astext() for raw in cell.findall(nodes.raw)]
+    figures = [
+        numbers[id] for figure in cell.findall(nodes.figure) for id in figure["ids"]
+        if id in numbers
+    ]
+    parts = [f"Fig. {'.'.join(map(str, number))}" for number in figures]
+    if claims := dict.fromkeys(id for text in shown for id in CLAIM.findall(text)):
+        parts.append(f"the checks of {listed(claims)}")
+    if not parts and (count := sum(text.count('<table class="numbers"') for text in shown)):
+        parts = ["the table" if count == 1 else "the tables"]
+    parts = parts or defined(source)
+    return f"the code of {listed(parts)}" if parts else "the code"
+
+
+def defined(source):
+    """The functions and classes that a cell defines, at most four of them; none in no Python."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:
+        return []
+    names = [node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    return names if len(names) < 5 else [*names[:4], "others"]
+
+
+def listed(words):
+    """Words in a row: "a, b and c"."""
+    *some, last = words
+    return f"{', '.join(some)} and {last}" if some else last
 
 
 def visit(writer, fold):
