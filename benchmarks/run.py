@@ -492,7 +492,7 @@ def taken(chapter, name):
 
 def private_curves():
     """Rows of the table of private geodesic regression on S²."""
-    run = taken("17_private_regression.ipynb", "run_on_sphere")
+    run = taken("28_regression_figures.ipynb", "run_on_sphere")
 
     def figure():
         rng = np.random.default_rng(0)

@@ -1,7 +1,7 @@
 """A second auditor: DP-Auditorium, of Google's differential-privacy library, on our releases.
 
 It is on no package index and wants TensorFlow, so it runs from a clone, in an environment of its
-own, and is given arrays and nothing else. This prints the table of chapter 19 and, below it, the
+own, and is given arrays and nothing else. This prints the table of chapter 10 and, below it, the
 verdicts on the gauntlet's faults (`gauntlet.py`), which book/gauntlet.toml records. Last digits
 vary, since noise in integers has no seed. After `make book`:
 

@@ -8,7 +8,7 @@ from mechanism_table import NOISES, noise
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("site")]
 
-PAGES = "04_calibration", "18_release"
+PAGES = "04_calibration", "08_release"
 TOLERANCE = 1e-3  # what chapter 4 states of the interpolation
 SET = """([name, share]) => {
   const slider = document.querySelector(`.planner [name=${name}]`);

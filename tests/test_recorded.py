@@ -20,8 +20,9 @@ from spdlib.datasets import load_images
 from spdlib.descriptors import covariance_descriptors
 from spdlib.spd import logm
 
-SIGN_OFF = ROOT / "book/19_sign_off.ipynb"
-DESCRIPTORS = ROOT / "book/10_descriptors.ipynb"
+EXACT_BITS = ROOT / "book/10_exact_bits.ipynb"
+GROUPS = ROOT / "book/12_groups.ipynb"
+DESCRIPTORS = ROOT / "book/15_descriptors.ipynb"
 ETA = 1e-6
 
 
@@ -54,10 +55,10 @@ def test_the_accuracies_are_those_of_the_gestures():
     folder = os.environ.get("SPDLIB_DATA", "")
     if not pathlib.Path(folder, "emg_cov8.npz").is_file():
         pytest.skip("SPDLIB_DATA names no folder with emg_cov8.npz")
-    notebook = execute(SIGN_OFF, {"data_folder": folder}, book=ROOT / "book")
+    notebook = execute(GROUPS, {"data_folder": folder}, book=ROOT / "book")
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     text = "\n".join(output.get("data", {}).get("text/plain", "") for output in outputs)
-    for name, *accuracies in written_out(code(SIGN_OFF), "RECORDED"):
+    for name, *accuracies in written_out(code(GROUPS), "RECORDED"):
         line = next(line for line in text.splitlines()
                     if line.startswith(name.removesuffix(", recorded")))
         assert line.split()[-len(accuracies):] == list(map(str, accuracies))
@@ -65,7 +66,7 @@ def test_the_accuracies_are_those_of_the_gestures():
 
 def test_what_the_second_auditor_printed_has_its_programs_and_the_verdicts_of_its_numbers():
     script = (ROOT / "benchmarks/second_auditor.py").read_text(encoding="utf-8")
-    rows = written_out(code(SIGN_OFF), "ASKED")
+    rows = written_out(code(EXACT_BITS), "ASKED")
     programs = [[name, word] for word in ("sound", "faulty")
                 for name in written_out(script, word.upper())]
     assert [row[:2] for row in rows] == programs

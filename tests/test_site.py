@@ -199,7 +199,7 @@ def test_every_internal_link_leads_somewhere(site, address, visits):
 
 
 def test_no_id_stands_twice_on_the_ledger_page(visits):
-    ids = visits["book/21_ledger.html"]["ids"]
+    ids = visits["book/ledger.html"]["ids"]
     assert sorted(ids) == sorted(set(ids))
 
 
@@ -253,7 +253,7 @@ def test_a_link_opens_the_claim_that_it_points_at(over, site, address, visitor, 
     home = {"http": address, "file": site.as_uri()}[over]
     wide = next(row for row in rows if row["id"] == "PP-04")
     page = visitor(home, viewport={"width": 360, "height": 800})
-    page.goto(f"{home}/book/21_ledger.html#ledger-PP-04")
+    page.goto(f"{home}/book/ledger.html#ledger-PP-04")
     assert page.eval_on_selector_all(".claim-line[open]", "all => all.map(line => line.id)") == [
         "ledger-PP-04"]
     page.wait_for_selector("#ledger-PP-04 mjx-container")
@@ -276,7 +276,7 @@ def test_the_errata_have_every_claim_that_does_not_stand_as_printed(address, vis
 
 def test_the_verdicts_that_are_drawn_are_those_of_the_ledger(address, visitor, rows):
     page = visitor(address, viewport={"width": 360, "height": 800})
-    page.goto(f"{address}/book/21_ledger.html")
+    page.goto(f"{address}/book/ledger.html")
     counts = collections.Counter((row["id"][:2], row["verdict"]) for row in rows)
     for mark in ".verdicts svg a", ".verdicts td a":
         drawn = {}
@@ -286,7 +286,7 @@ def test_the_verdicts_that_are_drawn_are_those_of_the_ledger(address, visitor, r
             drawn[query["paper"][0], query["verdict"][0]] = int(number.text_content())
         assert drawn == counts
     paper, verdict = rows[-1]["id"][:2], "holds"
-    page.goto(f"{address}/book/21_ledger.html?paper={paper}&verdict={verdict}")
+    page.goto(f"{address}/book/ledger.html?paper={paper}&verdict={verdict}")
     assert page.eval_on_selector_all(".claim-line", VISIBLE) == [
         f"ledger-{row['id']}" for row in rows
         if row["id"].startswith(paper) and row["verdict"] == verdict]
@@ -302,7 +302,7 @@ def test_the_ledger_filters_as_its_json_says(over, site, address, visitor, rows)
         for row in rows
     ]
     page = visitor(home)
-    page.goto(f"{home}/book/21_ledger.html")
+    page.goto(f"{home}/book/ledger.html")
     assert page.evaluate(SHOWN)["tex"] == []
     options = {
         name: page.eval_on_selector_all(f"select[name={name}] option",

@@ -1,7 +1,7 @@
 """The Sphinx part: ledger, errata, net and map as pages, folded code, figures and numbers.
 
 Each module is an extension by its dotted name, such as `claimbook.sphinx.ledger_page`. The pages
-are recognised by their files' names, with a number before them or without: `21_ledger.md`.
+are recognised by their files' names, with a number before them or without: `ledger.md`.
 """
 
 import pathlib
