@@ -434,7 +434,7 @@ def test_dark_mode_is_dark_and_stays(address, visitor):
     # a figure stands on the page, inverted, its hues turned back; a photograph is left as it is
     assert page.eval_on_selector("figure img", LOOK) == [
         "rgba(0, 0, 0, 0)", "invert(0.9) hue-rotate(180deg) brightness(1.3)"]
-    page.goto(f"{address}/book/10_descriptors.html")
+    page.goto(f"{address}/book/15_descriptors.html")
     assert page.eval_on_selector("figure img.as-is", LOOK) == ["rgb(255, 255, 255)", "none"]
     page.goto(f"{address}/book/notation.html")
     assert page.evaluate(BRIGHTNESS) < 150 and page.faults == []

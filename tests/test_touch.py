@@ -15,7 +15,7 @@ from spdlib.spaces.ball import project_to_ball
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("site")]
 
-PAGES = {"odds": "00_opening", "loss": "03_privacy_loss", "leap": "12_curvature"}
+PAGES = {"odds": "00_opening", "loss": "03_privacy_loss", "leap": "18_frechet_means"}
 DELTA = 1e-6  # the opening's
 SET = """([name, value]) => {
   const slider = document.querySelector(`.touch [name=${name}]`);
