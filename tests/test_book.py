@@ -15,7 +15,9 @@ from claimbook.ledger import (ID, is_own, ledger, paper_of, read_claims, recorde
 
 BOOK = ROOT / "book"
 MOST_LINES = 40  # of a cell of code that is open on the page
-TAGS = {"parameters", "hide-input", "nbval-ignore-output"}
+MOST_FOLDED, MOST_ANSWER = 100, 20  # of a folded one, and of an exercise's answer
+MOST_WORDS = 4500  # of a chapter, without formulas, targets of links and what is folded
+TAGS = {"parameters", "hide-input", "hide-cell", "nbval-ignore-output"}
 PAPERS, CLAIMS = read_claims(BOOK)
 each_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.stem)
 
@@ -67,7 +69,28 @@ def test_folds_the_code_of_its_checks_and_keeps_the_open_cells_short(chapter):
     for cell in code_cells(chapter):
         folded = "hide-input" in cell["metadata"].get("tags", ())
         assert folded or "claim(" not in cell["source"], cell["source"][:200]
-        assert folded or cell["source"].count("\n") < MOST_LINES, cell["source"][:200]
+        answer = "hide-cell" in cell["metadata"].get("tags", ())
+        most = MOST_ANSWER if answer else MOST_FOLDED if folded else MOST_LINES
+        assert cell["source"].count("\n") < most, cell["source"][:200]
+
+
+FORMULAS_AND_FOLDED = re.compile(
+    r"^(?P<fence>:{3,})\{dropdown\}.*?^(?P=fence)$|```.*?```|<!--.*?-->|\$\$.*?\$\$"
+    r"|(?<!\\)\$[^$]*?(?<!\\)\$", re.S | re.M)
+DIRECTIVES_AND_TARGETS = re.compile(r"^(?::{3,}|:\w).*$|\{[\w:]+\}`[^`]*`|(?<=\])\([^)]*\)", re.M)
+
+
+def words_of(text):
+    """The words of a cell that a reader sees with everything folded."""
+    text = DIRECTIVES_AND_TARGETS.sub(" ", FORMULAS_AND_FOLDED.sub(" ", text))
+    return re.findall(r"[^\W_][\w'’.,-]*", text)
+
+
+@each_chapter
+def test_is_not_too_long(chapter):
+    prose = [cell["source"] for cell in cells_of(chapter) if cell["cell_type"] == "markdown"]
+    chapter, *exercises = "\n\n".join(prose).split("\n## Exercises\n")
+    assert len(words_of(chapter)) <= MOST_WORDS and len(exercises) <= 1
 
 
 @each_chapter
@@ -89,8 +112,10 @@ def test_no_figure_is_too_wide_for_a_phone(chapter):
 @each_chapter
 def test_opens_with_a_title_and_ends_with_what_was_shown(chapter):
     prose = [cell["source"] for cell in cells_of(chapter) if cell["cell_type"] == "markdown"]
-    assert re.match(r"# \S", prose[0]) and "## What was shown" in prose[-1]
-    assert sum(len(re.findall(r"^# ", text, re.M)) for text in prose) == 1
+    headings = re.findall(r"^(##? .*)", "\n\n".join(prose), re.M)
+    assert prose[0].startswith("# ") and sum(each.startswith("# ") for each in headings) == 1
+    assert headings[-1] == "## What was shown" or (
+        headings[-2:] == ["## What was shown", "## Exercises"])
 
 
 @each_chapter

@@ -1,6 +1,7 @@
 """Sphinx hook: the folded code of a cell stands below what it shows, and says what it is for.
 
-A reader sees a check's table, or a figure, and opens the code behind it with the line below.
+A reader sees a check's table, or a figure, and opens the code behind it with the line below. A
+cell with the tag `hide-cell` is the answer of an exercise: it folds whole, code and output.
 """
 
 import ast
@@ -18,6 +19,9 @@ def put_below(app, doctree, page):
     numbers = app.env.toc_fignumbers.get(page, {}).get("figure", {})
     for fold in list(doctree.findall(HideCodeCellNode)):
         cell = fold.parent
+        if cell["hide_mode"] == "all":
+            fold["prompt_show"] = "the answer"
+            continue
         cell.remove(fold)
         fold["prompt_show"] = code_of(fold.astext(), cell, numbers)
         cell.append(fold)
@@ -59,8 +63,9 @@ def listed(words):
 
 
 def visit(writer, fold):
+    kind = "answer" if fold.parent["hide_mode"] == "all" else "code"
     writer.body.append(
-        f'<details class="code"><summary>{html.escape(fold["prompt_show"])}</summary>')
+        f'<details class="{kind}"><summary>{html.escape(fold["prompt_show"])}</summary>')
 
 
 def depart(writer, fold):
