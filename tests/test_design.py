@@ -27,7 +27,7 @@ ROOMS = {
     "regression": [],
     "queries": ["sums", "mean", "classes", "curve", "passes"],
     "mechanisms": ["base", "gaussian", "l2", "laplace", "integers", "lattice", "densities",
-                   "curves", "descent", "refined"],
+                   "curves", "descent", "counted", "refined"],
     "accounting": ["composition", "fields", "account", "regions", "document"],
     "estimators": ["base", "mean", "classes", "count", "spread", "regression"],
     "planning": [],

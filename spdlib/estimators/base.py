@@ -70,6 +70,8 @@ class Estimator:
     def _promise(self, words, mechanism, query, seeded):
         """Say what has made the release, and what it promises to whom: that is in the `words`."""
         promise = f"({self.epsilon}, {self.delta})-differentially private{words}"
+        if getattr(self, "shrink", False):
+            promise += "; shrunk towards the centre of the ball, which costs no privacy"
         self.mechanism_ = mechanism
         self.privacy_ = in_words(promise, mechanism, query, seeded)
 

@@ -9,6 +9,7 @@ from .._checks import Seed, choice, flag
 from ..accounting import document, fields
 from ..accounting.account import Account, Group
 from ..mechanisms import MEANS, Choice, MeanName, Mechanism, chosen
+from ..mechanisms.counted import Counted
 from ..mechanisms.refined import Refined, refined
 from ..queries.mean import FrechetMean, RunningMean, checked_ball
 from ..spaces import Ball, LogEuclidean
@@ -70,8 +71,9 @@ class PrivateFrechetMean(Estimator):
         the release, in the ball and again about the release clipped to its radius R: one record
         moves it by R²/n (claim SP-36). It takes what `refine` takes.
     count : None, True or float
-        Share of the budget (of μ²; True is 0.02) for the number of records outside of the ball,
-        which tells whether the ball was chosen well. It takes what `refine` takes.
+        Share of the budget (True is 0.02; of μ², or of ε where the promise is pure) for the number
+        of records outside of the ball, which tells whether the ball was chosen well. It takes what
+        `refine` takes, or a pure mechanism, on any space.
     n : int, optional
         Public number of the records that come in batches; used by `partial_fit` only.
 
@@ -91,7 +93,7 @@ class PrivateFrechetMean(Estimator):
         With `spread`, the noisy mean squared distance of the records from the release.
     mechanism_ : Mechanism
         What made it, with the scale of its noise: `mechanism_.sigma` and `.mu`, or `.scale`; with
-        `refine` and `spread` `mechanism_.mu`, and scales by part in `release_.noises`.
+        `refine`, `spread` and `count` scales are by part in `release_.noises`.
     privacy_ : str
         The promise in words.
     release_ : Release
@@ -308,6 +310,13 @@ class PrivateFrechetMean(Estimator):
         if isinstance(mechanism, Refined):
             (way, step), words, found = self._of_parts(query, mechanism, step, words)
         else:
+            if isinstance(mechanism, Counted):
+                step, self.count_ = step[:-1], int(step[-1])
+                found = {
+                    "count": self.count_,
+                    "shares": mechanism.shares,
+                    "noises": mechanism.noises
+                }
             if self.shrink:
                 step = shrink_to_center(step, mechanism.sigma)
             if mechanism.in_chart or query.ball.harmless:

@@ -31,6 +31,7 @@ from ..queries import check_flat
 from ..queries.passes import Passes
 from ..spaces.ball import outside_ball, project_to_ball, shrink_to_center
 from .base import Mechanism
+from .counted import Counted
 from .gaussian import TangentGaussian
 from .integers import DiscreteGaussian
 
@@ -276,9 +277,12 @@ def refined(choice, query, epsilon, delta, refine=None, shrink=False, spread=Non
     if not (rounds or told):
         return None
     use, base = "refine" if rounds else next(iter(told)), choice.mechanism
+    if base.pure and [*told] == ["count"] and not rounds:
+        return Counted(choice, query, epsilon, delta, told["count"])
     if base not in (TangentGaussian, DiscreteGaussian):
+        pure = ", and those whose promise is pure" if use == "count" else ""
         raise ValueError(f"mechanism is {base.name!r}; accepted with {use} are 'gaussian' and "
-                         "'discrete gaussian', whose noise adds up")
+                         f"'discrete gaussian', whose noise adds up{pure}")
     if query.weights is not None:
         raise ValueError(f"weights are given with {use}; accepted is None")
     check_flat(query.space, f" with {use}")
