@@ -2,6 +2,7 @@
 the site, and what runs first.
 """
 
+import functools
 import json
 import pathlib
 import shutil
@@ -22,8 +23,9 @@ CHROMIUM = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgr
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 
 
+@functools.cache
 def cells_of(chapter):
-    """Cells of a notebook, their source joined: a list of dicts."""
+    """Cells of a notebook, their source joined: a list of dicts, which nobody changes."""
     cells = json.loads(pathlib.Path(chapter).read_text(encoding="utf-8"))["cells"]
     return [cell | {"source": "".join(cell["source"])} for cell in cells]
 

@@ -192,6 +192,7 @@ def test_at_equal_noise_an_opponent_moves_a_release_by_the_sensitivity_and_no_fu
     assert 1 - ROUNDING < replay(SOUND[name], STUDIES) <= 1 + ROUNDING
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statistic", mostly_slow(["frechet", "tangent"], "tangent"))
 @pytest.mark.parametrize("name", ["sphere 2", "affine-invariant 2", "quadrilaterals"])
 def test_on_a_curved_space_no_further_in_the_chart_at_the_centre(name, statistic):
@@ -295,6 +296,7 @@ class Silent(np.random.Generator):
 SILENCE = Silent(np.random.PCG64(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", ["private", "public"])
 def test_the_means_of_classes_move_together_by_their_sensitivity_and_no_further(labels):
     private = PrivateClassMeans(1.0, 0.1, BALL, ["a", "b"], on_invalid="center", labels=labels)

@@ -153,6 +153,7 @@ def test_a_corrected_claim_states_its_correction():
         assert bool(row["correction"]) == (row["verdict"] == "corrected"), row["id"]
 
 
+@pytest.mark.slow
 def test_a_claim_that_fails_states_what_was_measured():
     for row in ledger(BOOK):
         assert bool(row["measured"]) == (row["verdict"] == "fails"), row["id"]
@@ -163,6 +164,7 @@ def test_every_claim_has_evidence_with_a_rival():
         assert row["verdict"] == "untested" or (row["evidence"] and row["rivals"]), row["id"]
 
 
+@pytest.mark.slow
 def test_uses_do_not_go_round():
     assert set(rests_on(ledger(BOOK))) == set(CLAIMS)
 

@@ -44,6 +44,7 @@ def safe_and_minimal(sigma, sensitivity, epsilon, delta):
     return exact_delta(mu, epsilon) <= delta < exact_delta(mu / (1 - mp.mpf("1e-9")), epsilon)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mu", "epsilon"), [
     (0.1, 0.0), (0.1, 0.3), (1.0, 1.0), (5.0, 2.0), (0.5, 3.0),
 ])
@@ -85,6 +86,7 @@ def test_a_scale_off_by_1e_9_is_either_unsafe_or_not_minimal():
         assert not safe_and_minimal(sigma * (1 + 1e-9), 1.0, *promise), promise
 
 
+@pytest.mark.slow
 @sampled
 @given(epsilons, deltas)
 def test_mu_is_rounded_down_and_maximal(epsilon, delta):
@@ -93,6 +95,7 @@ def test_mu_is_rounded_down_and_maximal(epsilon, delta):
     assert abs(exact_delta(mu, epsilon) / delta - 1 + 2 * SLACK) < SLACK / 10
 
 
+@pytest.mark.slow
 @sampled
 @given(scales, epsilons, st.floats(-9, 39))
 def test_delta_is_rounded_up_by_slack_to_within_a_tenth(sigma, epsilon, x):
@@ -106,6 +109,7 @@ def test_delta_is_rounded_up_by_slack_to_within_a_tenth(sigma, epsilon, x):
     assert delta < 1 or exact > 1 - 2 * SLACK
 
 
+@pytest.mark.slow
 @sampled
 @given(epsilons, st.floats(-12, 2).map(lambda e: 10**e))
 @example(1e3, 20.0)
@@ -123,6 +127,7 @@ def test_the_integral_and_the_difference_meet_at_mu_one(epsilon):
     assert below == pytest.approx(above, rel=1e-11)
 
 
+@pytest.mark.slow
 @sampled
 @given(scales, deltas, st.floats(-12, 3).map(lambda e: 10**e))
 def test_epsilon_is_rounded_up_and_minimal(sigma, delta, mu):
@@ -165,6 +170,7 @@ def test_a_calibrated_scale_keeps_below_what_was_asked(sensitivity, epsilon, del
     assert gaussian_epsilon(sigma, delta, sensitivity) <= epsilon
 
 
+@pytest.mark.slow
 @sampled
 @given(scales, epsilons, deltas)
 def test_there_and_back(sensitivity, epsilon, delta):
@@ -206,6 +212,7 @@ def test_a_scale_is_proportional_to_the_sensitivity(scale):
         assert ratio == pytest.approx(scale(1.0, 0.3, 1e-6), rel=1e-14)
 
 
+@pytest.mark.slow
 @sampled
 @given(scales, st.floats(-6, -1e-9).map(lambda e: max(10**e, 1e-6)), deltas)
 def test_the_classical_scale_is_its_formula_rounded_up(sensitivity, epsilon, delta):
@@ -213,6 +220,7 @@ def test_the_classical_scale_is_its_formula_rounded_up(sensitivity, epsilon, del
     assert exact <= sigma_classical(sensitivity, epsilon, delta) <= exact * (1 + mp.mpf("3e-15"))
 
 
+@pytest.mark.slow
 @sampled
 @given(scales, epsilons)
 def test_the_laplace_scale_is_its_formula_rounded_up(sensitivity, epsilon):
@@ -220,6 +228,7 @@ def test_the_laplace_scale_is_its_formula_rounded_up(sensitivity, epsilon):
     assert exact <= laplace_scale(sensitivity, epsilon) <= exact * (1 + Fraction(3, 10**15))
 
 
+@pytest.mark.slow
 @sampled
 @given(st.floats(-6, -1e-9).map(lambda e: max(10**e, 1e-6)), deltas)
 @example(math.nextafter(1.0, 0.0), 0.5)

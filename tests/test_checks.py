@@ -119,6 +119,7 @@ def not_refused(call, values, message):
     return taken
 
 
+@pytest.mark.slow
 def test_a_number_of_any_type_counts_as_the_float_that_it_is():
     for argument, (call, value) in NUMBERS.items():
         expected = call(value)
@@ -187,6 +188,7 @@ def test_what_is_no_integer_is_refused_by_name(argument):
 
 # narrow types lose nothing (they once made promises that were not kept)
 
+@pytest.mark.slow
 def test_a_radius_in_single_precision_has_a_sensitivity_that_covers_it():
     rng = np.random.default_rng(0)
     for _ in range(1000):
@@ -371,6 +373,7 @@ def average_referenced(dtype, n=300, channels=16):
     return signals @ signals.swapaxes(1, 2) / dtype(200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rank_deficient_records_are_refused_all_of_them(dtype):
     C = average_referenced(dtype)

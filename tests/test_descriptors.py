@@ -244,6 +244,7 @@ def test_a_batch_of_any_size_equals_its_images_one_by_one(shape, block, monkeypa
         assert features(images[:n]).shape == (n, single.shape[-1], 64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(4000, 28, 28), (3, 400, 300, 3)])
 @pytest.mark.parametrize("dtype", mostly_slow([np.uint8, np.float32], np.uint8))
 def test_memory_stays_within_twice_the_features_of_a_block(shape, dtype):
@@ -276,6 +277,7 @@ def test_input_is_left_as_it_was():
 ETAS = [5e-324, 1e-310, 1e-300, 1e-6, 0.05, 0.5, 1.0, 2, 1e6, 1e16, 1e308, 1.7976931348623157e308]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels, k", mostly_slow([(1, 9), (3, 11)], (3, 11)))
 def test_ball_holds_all_eigenvalues_from_eta_to_L_and_is_no_larger_than_it_must(channels, k):
     with mpmath.workdps(400):

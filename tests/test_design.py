@@ -229,11 +229,13 @@ def test_every_module_has_its_place_in_the_order_and_every_place_its_module():
     assert set(MODULES) == set(ORDER)
 
 
+@pytest.mark.slow
 def test_a_module_imports_only_from_those_before_it():
     wrong = {name: out_of_order(name, source) for name, source in MODULES.items()}
     assert wrong == dict.fromkeys(MODULES, []), wrong
 
 
+@pytest.mark.slow
 def test_no_module_takes_a_private_name_from_another():
     wrong = {name: taken(source) for name, source in MODULES.items()}
     assert wrong == dict.fromkeys(MODULES, []), wrong
@@ -253,11 +255,13 @@ def test_an_import_of_the_package_is_seen_wherever_it_stands(source, found):
     assert own(source) == found
 
 
+@pytest.mark.slow
 def test_a_module_needs_only_numpy_and_scipy_to_be_imported():
     wrong = {name: heavy(source) for name, source in MODULES.items()}
     assert wrong == dict.fromkeys(MODULES, []), wrong
 
 
+@pytest.mark.slow
 def test_a_constant_of_one_name_means_one_thing():
     homes = {}
     for module, source in MODULES.items():

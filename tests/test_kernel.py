@@ -150,6 +150,7 @@ def test_a_matrix_for_all_is_like_one_for_each(k, level):
                                rtol=0, atol=1e-13 * np.abs(moved).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [3, 4, 5])
 def test_zeros_keep_their_sign_in_any_batch(k, level):
     # a rotation by 0 would turn −0 into 0 in lanes that are ready
@@ -160,6 +161,7 @@ def test_zeros_keep_their_sign_in_any_batch(k, level):
     assert together.tobytes() == alone.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [9, 20])
 def test_layout_and_threads_change_no_bit(k, level):
     X = mixture(200 if k == 9 else 40, k, np.random.default_rng(k))  # more than a block
@@ -264,6 +266,7 @@ def test_rows_that_differ_in_scale_cost_no_digits(k, level):
     assert np.abs(values - np.array(exactly, float)).max() < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 3, 6])
 @pytest.mark.parametrize("spread", [1e-3, 1e-9])
 def test_close_to_a_multiple_of_the_identity_logarithms_are_right_to_all_digits(spread, k, level):

@@ -8,6 +8,7 @@ import pydoc
 import re
 
 import numpy as np
+import pytest
 from conftest import ROOT
 
 import spdlib
@@ -48,6 +49,7 @@ def test_the_space_and_the_mechanism_that_contributing_writes_by_hand_keep_their
     assert math.sqrt(2) * mechanism.sensitivity / mechanism.scale <= mechanism.loss
 
 
+@pytest.mark.slow
 def test_its_plan_runs(capsys):
     command = re.search(r"^spdlib (plan .*)$", README, re.M)[1]
     assert main(command.split()) == 0

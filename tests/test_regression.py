@@ -146,6 +146,7 @@ def test_where_rounding_turns_a_frame_residuals_are_still_carried_to_the_frame_a
         np.testing.assert_allclose(gradients(space, M, v, x, Y), by_hand, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few", mostly_slow([0, 100], 0))
 def test_where_shapes_change_the_landmark_of_their_frame_residuals_are_carried_alike(
         few, monkeypatch):
@@ -252,6 +253,7 @@ def test_a_long_arc_of_a_great_circle_is_followed():
     np.testing.assert_allclose(np.linalg.norm(fit.velocity_), 2.9, atol=0.05)
 
 
+@pytest.mark.slow
 @each_space
 def test_many_fits_are_those_that_each_data_set_has_alone(name):
     space, _, _, x, Y = drawn(name, fits=6, noise=0.3)

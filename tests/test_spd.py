@@ -38,6 +38,7 @@ scalars = st.floats(-1.5, 1.5)
 
 # logarithm, exponential, powers
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", range(1, 7))
 def test_functions_agree_with_scipy(k):
     for X in random_spd(5, k, 1.5, k):
@@ -232,6 +233,7 @@ def test_coordinates_that_are_none_are_refused(y, message):
 
 # the vector space (Table 2)
 
+@pytest.mark.slow
 @properties
 @given(spd_matrices(3), scalars, scalars)
 def test_spd_matrices_are_a_vector_space(X, a, b):
@@ -256,6 +258,7 @@ def test_a_batch_of_matrices_takes_a_batch_of_multipliers():
 
 # metric and mean
 
+@pytest.mark.slow
 @properties
 @given(spd_matrices(3), scalars)
 def test_the_distance_is_a_metric_that_shifts_and_scales(X, a):
@@ -408,6 +411,7 @@ def test_small_matrices_of_every_condition_are_decomposed_no_worse_than_rounding
     assert (error <= 20 * 2**-52 * largest).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k, n", [(1, 7), (5, 7), (5, 4000)])
 def test_a_matrix_on_which_lapack_gives_up_is_refused_and_no_other(k, n, monkeypatch):
     monkeypatch.setattr(_kernel, "_LIBRARY", None)

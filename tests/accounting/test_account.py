@@ -305,6 +305,7 @@ LOOKS = {"count": (FrechetMean, "bare_steps"), "curve": (NoisyDescent, "_check")
 DRAWS = {"count": (DiscreteLaplace, "draw"), "curve": (NoisyDescent, "_descend")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", ENDS)
 @pytest.mark.parametrize("name", FITS)
 def test_before_a_draw_nothing_is_spent_and_after_it_nothing_is_refunded(name, error, monkeypatch):
@@ -614,6 +615,7 @@ def test_what_no_document_could_hold_is_not_spent():
     assert account.total() == 0
 
 
+@pytest.mark.slow
 def test_threads_together_never_spend_more_than_there_is():
     account = BudgetAccountant(1.0, 1e-6)
     one = gaussian(0.05)
@@ -661,6 +663,7 @@ def test_a_budget_that_is_none_is_refused(epsilon, delta, message):
         BudgetAccountant(epsilon, delta)
 
 
+@pytest.mark.slow
 def test_what_is_no_mechanism_no_account_and_no_label_is_refused():
     account = BudgetAccountant(1.0, 1e-6)
     with pytest.raises(ValueError, match="^mechanism is None; accepted are mechanisms"):

@@ -37,6 +37,7 @@ def accountant(mus):
     return PRVAccountant([GaussianMechanism(1 / mu) for mu in mus], ERROR, 1e-13, [1] * len(mus))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mus", mostly_slow(
     [[0.5, 0.5], [0.3, 0.5, 0.8], [0.1, 1.5], [0.2] * 4], [0.5, 0.5], [0.1, 1.5]))
 @pytest.mark.parametrize("delta", mostly_slow([1e-3, 1e-6, 1e-9], 1e-6))
@@ -47,6 +48,7 @@ def test_squares_add_as_the_accountant_finds(mus, delta):
         assert not low <= gaussian_epsilon(1, delta, rival(mus)) <= high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", mostly_slow([0.1, 0.5, 1.0], 1.0))
 def test_so_do_deltas(epsilon):
     mus = 0.3, 0.5

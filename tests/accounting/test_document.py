@@ -220,6 +220,7 @@ def test_nothing_is_shown_of_a_mechanism_but_what_its_class_lists(name, heir):
     assert not any(str(SECRET)[2:] in text for text in texts)
 
 
+@pytest.mark.slow
 def test_an_estimator_shows_and_keeps_nothing_of_the_data_but_the_release():
     x, Y = np.linspace(0, 1, 30), POINTS[0]
     batches = PrivateFrechetMean(1.0, 1e-6, BALL, n=60).partial_fit(X[:7]).partial_fit(X[7:])
@@ -377,6 +378,7 @@ def test_a_document_that_is_none_is_refused_by_the_name_of_its_field(change, mes
         Release.from_json(json.dumps(content))
 
 
+@pytest.mark.slow
 def test_a_document_without_a_field_is_refused_and_so_is_what_is_no_json():
     content = release("gaussian").to_dict()
     for name in set(content) - {"schema", "version"}:

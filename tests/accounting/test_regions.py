@@ -96,6 +96,7 @@ def test_the_mean_of_the_clipped_population_is_in_the_region(kind, n):
     assert covered(hits, 0.9) and not covered(noise, 0.9)
 
 
+@pytest.mark.slow
 def test_the_quantile_is_that_of_the_law_of_the_sum():
     rng = np.random.default_rng(2)
     for m, d in (1, 3), (2, 6), (6, 6):

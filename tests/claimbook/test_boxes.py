@@ -47,6 +47,7 @@ def labels_in(book):
     return [label for chapter in chapters for label, _, _ in directives(chapter)]
 
 
+@pytest.mark.slow
 def test_every_claim_has_one_box_in_the_chapter_that_tests_it():
     assert [*faults_of(ROOT / "book")] == []
 

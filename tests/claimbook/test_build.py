@@ -64,6 +64,7 @@ def test_a_chapter_that_passed_runs_again_only_when_it_changed(recorded, chapter
     assert "checking 1 of 1" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(
     ["spdlib/calibration.py", "spdlib/__init__.py", "claimbook/claims.py", "claimbook/__init__.py",
      "claimbook/show.py", "book/matplotlibrc", "spdlib/_fast.c"],
@@ -74,6 +75,7 @@ def test_what_a_chapter_depends_on_changes_its_key(book, chapter, name):
     assert build.key(book, chapter) != before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(
     ["spdlib/audit.py", "spdlib/cli.py", "claimbook/cli.py", "claimbook/net.py",
      "claimbook/sphinx/ledger_page.py", "book/claims.toml"], "spdlib/audit.py", "claimbook/net.py"))
@@ -83,6 +85,7 @@ def test_what_a_chapter_does_not_import_leaves_its_key(book, chapter, name):
     assert build.key(book, chapter) == before
 
 
+@pytest.mark.slow
 def test_the_path_through_compiled_code_counts(book, chapter, monkeypatch):
     before = build.key(book, chapter)
     (book.root / "spdlib/_fast.any.so").write_bytes(b"another build")
@@ -119,6 +122,7 @@ def test_a_module_that_is_imported_by_one_that_is_imported_counts(book, chapter,
     assert build.key(book, chapter) != before
 
 
+@pytest.mark.slow
 def test_the_packages_above_a_module_count_by_their_own_text_alone(book, chapter):
     for package in "spdlib/room", "tools":
         (book.root / package).mkdir()
@@ -177,6 +181,7 @@ def test_the_module_in_which_an_imported_name_stands_is_found(module, name, home
     assert sources.home(ROOT, module, name) == home
 
 
+@pytest.mark.slow
 def test_a_change_of_versions_changes_every_key(book, chapter, monkeypatch):
     before = build.key(book, chapter)
     monkeypatch.setattr(build.importlib.metadata, "distributions", lambda: [])

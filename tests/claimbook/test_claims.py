@@ -318,6 +318,7 @@ def test_matrices_are_compared_entry_by_entry(shown):
         contest("identity", value=M, printed=M, rivals={"row": M[0, :]})
 
 
+@pytest.mark.slow
 def test_sums_over_a_general_index_are_proved():
     i, v = sympy.Symbol("i", integer=True), sympy.IndexedBase("v")
     total = sympy.Sum(v[i], (i, 1, n))
@@ -729,6 +730,7 @@ UNSEEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", UNSEEN)
 @pytest.mark.parametrize("resolution", [0.01, 0.02])
 def test_a_wrong_law_is_noticed_though_all_rivals_are_far(shown, law, resolution):
@@ -861,6 +863,7 @@ def test_a_truth_that_is_not_listed_gives_no_verdict(monkeypatch, shown, verb, t
     assert survivors(verb, truth, shown)[None] == REPEATS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", mostly_slow(["law", "share"], "law"))
 def test_an_eighth_of_the_draws_would_not_have_the_power(monkeypatch, shown, verb):
     monkeypatch.setattr(claimbook.claims, "ALPHA", LARGE)

@@ -62,6 +62,7 @@ def test_importing_the_engine_loads_nothing_but_numpy():
     assert not {"scipy", "sympy", "flint", "IPython", "nbformat", "papermill", "sphinx"} & loaded
 
 
+@pytest.mark.slow
 def test_what_only_books_need_is_imported_where_it_is_used():
     for name, source in MODULES.items():
         found = set(heavy(source)) - {"claimbook", "claimbook.ledger"}
@@ -70,6 +71,7 @@ def test_what_only_books_need_is_imported_where_it_is_used():
         assert "scipy" not in " ".join(imports(source)[0]), name
 
 
+@pytest.mark.slow
 def test_a_module_of_the_engine_stays_small():
     for name, source in MODULES.items():
         assert lines_of_code(source) <= MOST_LINES, name

@@ -91,6 +91,7 @@ def test_an_excerpt_keeps_what_the_claim_depends_on(lead):
     assert kept(lead, OTHER, TEST, "x = 3") == plain(lead, TEST)
 
 
+@pytest.mark.slow
 @light
 @pytest.mark.parametrize("before, lead", [
     ("y = 1\nx = y\ny = 2", "y = 1\nx = y"),

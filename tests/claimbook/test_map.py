@@ -108,6 +108,7 @@ def apart(one, other):
     return (one[2] < other[0] or other[2] < one[0] or one[3] < other[1] or other[3] < one[1])
 
 
+@pytest.mark.slow
 def test_each_chapter_of_this_book_is_a_link_and_they_fit_a_phone():
     rows, names, svg = svg_of(ROOT / "book")
     found = boxes(svg)
@@ -119,6 +120,7 @@ def test_each_chapter_of_this_book_is_a_link_and_they_fit_a_phone():
     assert "tabindex" not in ET.tostring(svg, encoding="unicode")
 
 
+@pytest.mark.slow
 def test_no_line_of_this_book_passes_through_a_chapter():
     _, _, svg = svg_of(ROOT / "book")
     paths = " ".join(path.get("d") for path in svg.iter("path"))
@@ -169,6 +171,7 @@ def test_what_is_marked_up_in_a_title_is_escaped():
     assert "<Title>" not in text and "<a1>" not in text and "P & Q" not in text
 
 
+@pytest.mark.slow
 def test_every_claim_of_this_book_has_a_line_and_the_map_is_the_same_each_time():
     book = ROOT / "book"
     rows = ledger(book)

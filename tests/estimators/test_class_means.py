@@ -190,6 +190,7 @@ def test_one_public_class_is_released_as_its_mean_alone():
     assert fit.mechanism_.sigma == pytest.approx(N * alone.mechanism_.sigma, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_noise_is_that_of_the_mechanism_and_the_count_is_over_the_radius():
     fits = [private().fit(RECORDS[:3], CLASSES, rng=seed) for seed in range(60)]
     spread = np.std([fit.counts_ for fit in fits], axis=0)

@@ -159,6 +159,7 @@ def search(seed, size, most, exact=()):
     assert size / 4 < found.count("drawn") < 3 * size / 4
 
 
+@pytest.mark.slow
 def test_what_is_refused_is_refused_before_the_first_draw():
     search(0, 60, 10)
 

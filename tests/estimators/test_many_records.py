@@ -167,6 +167,7 @@ def test_a_bad_record_is_named_by_its_place_among_all(ball, i):
         FrechetMean(many, ball).total()
 
 
+@pytest.mark.slow
 def test_in_blocks_each_record_has_its_own_weight_and_the_first_bad_one_is_named():
     n = 2 * MOST_NUMBERS // 16 + 9
     weights = np.random.default_rng(0).random(n)
@@ -196,6 +197,7 @@ def test_bad_records_give_way_to_the_centre_and_move_no_bit_of_another(ball):
 
 # the release of batches
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["gaussian", "classical gaussian", "l2", "laplace"])
 def test_a_release_of_batches_has_the_bits_of_a_fit(mechanism):
     estimator = private(mechanism)

@@ -360,6 +360,7 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", mostly_slow(SETTINGS, *SETTINGS[::4]),
                          ids=lambda s: "-".join(map(str, s.values())))
 @pytest.mark.parametrize("mechanism", mostly_slow(["gaussian", "laplace", "l2"], "gaussian"))
@@ -373,6 +374,7 @@ def test_every_fit_returns_what_it_drew(setting, mechanism):
             assert_returned(private.fit(X, rng=seed), center)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", mostly_slow([1, 2, 3, 8], 1))
 def test_a_centre_that_fits_by_itself_is_enough(k):
     drawn = refused = 0
@@ -421,6 +423,7 @@ def test_an_interruption_on_the_way_down_leaves_the_release_and_nothing_older(mo
     assert not hasattr(private, "mean_") and not hasattr(private, "mechanism_")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", mostly_slow([1, 2, 3], 2))
 def test_coming_down_never_makes_a_step_longer(k):
     space, rng, cut = LogEuclidean(k), np.random.default_rng(k), 0

@@ -95,6 +95,7 @@ def distance(fitted, space, p, v):
 
 # the promise of noisy descent
 
+@pytest.mark.slow
 @each_space
 def test_one_record_moves_the_clipped_gradient_by_2_clip_over_n_at_every_curve(name):
     space, _, radius, speed = parts_of(name)
@@ -133,6 +134,7 @@ class NoNoise:
         return np.zeros(shape)
 
 
+@pytest.mark.slow
 def test_one_record_moves_what_is_seen_of_x_by_2_over_n_and_the_noise_is_as_stated():
     rng, n = np.random.default_rng(0), 5
     Y = np.stack([np.eye(2)] * n)
@@ -238,6 +240,7 @@ def test_of_1000_records_the_release_is_near_the_truth(name, seed):
     assert distance(fitted, space, p, v) < 0.06 * radius
 
 
+@pytest.mark.slow
 @each_space
 def test_without_much_noise_the_release_is_the_curve_of_the_records(name):
     space, _, radius, _ = parts_of(name)
@@ -267,6 +270,7 @@ def test_the_mean_of_gradients_too_short_to_be_clipped_is_the_gradient_of_the_en
     np.testing.assert_allclose(by_v / 2, -g_v, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_on_a_flat_space_the_descent_ends_at_least_squares():
     rng = np.random.default_rng(7)
     _, _, x, Y = about_a_curve("log-Euclidean 2", 3000, 0.1, rng)
@@ -352,6 +356,7 @@ CROWDED = {  # a ball of the domain, speed, clip and noise
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["even", "skewed", "clustered", "constant"])
 @pytest.mark.parametrize("name", mostly_slow(CROWDED, "affine-invariant 2"))
 def test_however_x_spreads_the_release_reaches_the_curve_where_there_are_records(name, law):
@@ -375,6 +380,7 @@ def test_however_x_spreads_the_release_reaches_the_curve_where_there_are_records
     assert found[1] < most  # the truth of one x is known up to the records' own noise
 
 
+@pytest.mark.slow
 def test_a_descent_does_not_stop_at_the_edge_of_the_domain_before_the_curve():
     rng, n = np.random.default_rng(3), 400
     domain, speed, clip, _ = CROWDED["sphere"]
@@ -390,6 +396,7 @@ def test_a_descent_does_not_stop_at_the_edge_of_the_domain_before_the_curve():
 
 # where the records and the centre are
 
+@pytest.mark.slow
 def test_a_congruence_of_records_and_centre_carries_the_release_along():
     rng = np.random.default_rng(9)
     space, center, radius, speed = parts_of("affine-invariant 2")
@@ -415,6 +422,7 @@ def test_a_turn_of_records_and_centre_turns_what_little_noise_leaves(name):
     assert space.dist(there, here @ Q.T).max() < 1e-3 * radius
 
 
+@pytest.mark.slow
 @each_space
 @pytest.mark.parametrize("epsilon", mostly_slow([1e-3, 1e3], 1e3))
 @pytest.mark.filterwarnings("error")
@@ -446,6 +454,7 @@ def test_a_wide_domain_of_matrices_is_refused_by_public_numbers_or_holds_every_d
         PrivateGeodesicRegression(1.0, 1e-6, domain.of_radius(14.0), 28.0).fit(x, wild)
 
 
+@pytest.mark.slow
 def test_x_outside_of_the_range_counts_as_its_end_and_the_unit_of_x_is_the_users():
     rng = np.random.default_rng(13)
     _, _, x, Y = about_a_curve("sphere", 300, 0.03, rng)
@@ -459,6 +468,7 @@ def test_x_outside_of_the_range_counts_as_its_end_and_the_unit_of_x_is_the_users
     assert years.middle_ == 2000 and other.middle_ == 0.5
 
 
+@pytest.mark.slow
 def test_the_velocity_is_the_derivative_of_the_curve_at_the_middle():
     rng = np.random.default_rng(14)
     _, _, x, Y = about_a_curve("quadrilaterals", 500, 0.02, rng)
@@ -472,6 +482,7 @@ def test_the_velocity_is_the_derivative_of_the_curve_at_the_middle():
 
 # what comes in
 
+@pytest.mark.slow
 def test_lists_and_narrower_floats_are_read_as_what_they_hold():
     rng = np.random.default_rng(15)
     _, _, x, Y = about_a_curve("sphere", 60, 0.03, rng)
@@ -650,6 +661,7 @@ def test_neither_records_nor_a_generator_are_kept(options):
     assert np.array_equal(again.predict([0, 0.5]), fitted.predict([0, 0.5]))
 
 
+@pytest.mark.slow
 def test_fits_without_a_seed_have_noise_of_their_own_and_a_seed_repeats_it():
     _, _, x, Y = about_a_curve("sphere", 50, 0.1, np.random.default_rng(0))
     points = [private("sphere").fit(x, Y, rng=rng).point_ for rng in (None, None, 3, 3)]
@@ -676,6 +688,7 @@ def test_the_words_of_the_promise_name_the_neighbours_and_the_seed():
                                         "who knows the seed")
 
 
+@pytest.mark.slow
 def test_where_nothing_samples_exactly_a_chain_has_to_be_asked_for():
     _, _, x, Y = about_a_curve("affine-invariant 2", 200, 0.1, np.random.default_rng(0))
     with pytest.raises(ValueError, match="approximate=True"):
@@ -730,6 +743,7 @@ def test_the_expected_error_says_that_10_records_are_too_few_and_needs_no_data()
     assert not LEARNT & set(vars(made))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["even", "skewed", "clustered"])
 def test_what_is_found_is_not_above_the_plan_for_that_law_of_x_nor_that_above_the_worst(law):
     domain, speed, clip, noise = CROWDED["sphere"]
@@ -746,6 +760,7 @@ def test_what_is_found_is_not_above_the_plan_for_that_law_of_x_nor_that_above_th
     assert error - doubt <= math.degrees(guess.released + guess.doubt)
 
 
+@pytest.mark.slow
 def test_a_plan_says_that_a_budget_is_too_small_and_that_x_in_one_place_tells_no_velocity():
     domain, speed, clip, noise = CROWDED["sphere"]
     little = PrivateGeodesicRegression(0.01, 1e-6, domain, speed, mechanism=descent(clip))

@@ -32,6 +32,7 @@ def test_it_is_the_mean_square_of_clipped_distances_from_the_centre(name):
     assert math.isclose(told, exact, rel_tol=0.01)
 
 
+@pytest.mark.slow
 def test_its_noise_is_that_of_radius_squared_over_n():
     X = np.ones((50, 1, 1))
     told = [private_spread(X, LINE, 5.0, 1e-2, rng=seed) for seed in range(2000)]

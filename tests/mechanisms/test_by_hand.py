@@ -111,6 +111,7 @@ def test_a_mean_is_released_in_the_ball_of_any_space(name, kind):
             assert far <= ball.radius * (1 + 1e-9) and type(made.mechanism_) is kind
 
 
+@pytest.mark.slow
 @both
 def test_a_mean_is_released_in_a_ball_onto_which_it_may_do_harm_to_project(kind):
     """The noise is added in the chart, where the ball is convex."""
@@ -197,6 +198,7 @@ def test_it_is_refused_for_curves(kind):
 
 # planning
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("at", [0.0, 0.4, 1.0])
 def test_the_error_that_is_foreseen_is_that_of_its_releases(kind, at):
@@ -241,6 +243,7 @@ class Summed(WideLaplace):
         return erlang(d, 0, self.scale)
 
 
+@pytest.mark.slow
 def test_a_plan_asks_the_law_of_an_error_for_what_all_laws_tell():
     summed, laplace = plan(Ball(1.0, np.eye(3)), 40, 1.0, 1e-6, [Summed, WideLaplace])
     assert summed[2:7] == pytest.approx(laplace[2:7])
@@ -266,6 +269,7 @@ def test_four_releases_of_twice_the_scale_cost_what_one_of_the_least_does():
     assert "4 releases" in repr(account)
 
 
+@pytest.mark.slow
 def test_two_releases_at_half_of_their_promise_cost_it_once():
     pytest.importorskip("dp_accounting")
     account = BudgetAccountant(1.0 + 1e-9, 0)
@@ -332,6 +336,7 @@ def traces(thing, secrets):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [KeepsGaussian, KeepsLaplace])
 def test_a_private_number_that_is_not_listed_appears_nowhere(kind):
     made, account = private(kind), BudgetAccountant(5.0, 1e-4)

@@ -34,6 +34,7 @@ def test_a_fit_spends_its_epsilon_and_no_more(mechanism):
         private(mechanism).fit(X, accountant=account)
 
 
+@pytest.mark.slow
 def test_both_parts_together_promise_at_most_what_was_asked_for():
     rng = np.random.default_rng(0)
     for epsilon, share in zip(10**rng.uniform(-1, 2.9, 200), 10**rng.uniform(-4, -0.4, 200),

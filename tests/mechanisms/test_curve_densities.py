@@ -205,6 +205,7 @@ def test_exact_draws_have_the_law_and_a_scale_off_by_5_percent_is_seen(name, mec
     assert min(far_off(1.05), far_off(1 / 1.05)) > 5
 
 
+@pytest.mark.slow
 def test_what_is_drawn_lies_in_the_domain_and_a_seed_repeats_it():
     query = on_sphere(40)
     for mechanism in MECHANISMS:

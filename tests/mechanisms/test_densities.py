@@ -456,6 +456,7 @@ def test_chains_answer_beyond_the_envelopes_if_they_may():
         assert draws.shape == (3, 6) and (np.linalg.norm(draws, axis=1) <= 1).all()
 
 
+@pytest.mark.slow
 def test_boxes_sample_a_density_that_is_known():
     """A Gaussian on the unit disc whose log density is 1/s times what a Lipschitz bound knows."""
     def log_density(v, reach):
@@ -662,6 +663,7 @@ def test_a_ceiling_of_the_volume_is_reached_to_a_share_of_its_height(where, leng
 SLOPES = [("positive", 0.23, 0.99), ("none", 0.99, 0.99), ("negative", 0.99, 0.25)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where, of_low, of_high", SLOPES)
 def test_slopes_of_an_envelope_are_reached_to_a_share(where, of_low, of_high):
     """Two groups of records, and y, climb to where ‖g(y)‖ is longest or shortest of its distance.
@@ -690,6 +692,7 @@ def test_slopes_of_an_envelope_are_reached_to_a_share(where, of_low, of_high):
     assert 1 + of_high * (high - 1) - 1e-2 <= largest <= high + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["spd", "spd 3", "triangles"])
 def test_in_small_balls_the_sensitivity_covers_the_rounding_of_points(name):
     space = {"spd": AffineInvariant(2), "spd 3": AffineInvariant(3), "triangles": KendallPlanar(3)}

@@ -189,6 +189,7 @@ def adversarial(rng, n, k):
     return y.astype(np.float32) if rng.random() < 0.3 else y
 
 
+@pytest.mark.slow
 def test_no_replaced_record_moves_the_integers_by_more_than_the_sensitivity():
     rng, largest = np.random.default_rng(0), 0.0
     for trial in range(300):

@@ -89,6 +89,7 @@ def on_a_line(n):
 
 # the law
 
+@pytest.mark.slow
 @cases
 def test_the_noise_has_the_law_of_which_the_promise_is_proved(d, s):
     assert chance(draws(d, s), *law(d, s)) > LEVEL
@@ -143,6 +144,7 @@ def test_at_the_scale_of_a_release_its_length_is_that_of_continuous_noise(d, n):
     assert np.abs(mixed).max() < 3 * AWAY / math.sqrt(n)
 
 
+@pytest.mark.slow
 def test_its_last_bits_are_those_of_a_coin():
     seen = np.bincount(draws(1, 0.7 * 2**BITS, 20_000)[:, 0] % 64, minlength=64)
     assert chi2.sf(((seen - 20_000 / 64)**2 / (20_000 / 64)).sum(), 63) > LEVEL
@@ -208,6 +210,7 @@ def test_a_digit_is_1_with_its_probability(a, b):
     assert left < 0.02 and holds(found, left, 1, p, p + 0.021)
 
 
+@pytest.mark.slow
 def test_a_size_and_a_coordinate_have_their_laws():
     share = math.exp(-1)
     for draw, zero in (lattice.geometric, 1 - share), (lattice._signed, (1 - share) / (1 + share)):
@@ -267,6 +270,7 @@ def test_where_both_sides_are_integers_the_first_digit_decides(monkeypatch):
     assert not lattice.kept((9, 9), 81, (5, 2), None)  # 3 + 3 + 2.00…₂ < 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts, whole, t", [((9, 16), 50, 1.0), ((0, 4), 8, 0.5),
                                              ((1, 0, 0), 9, 3.0), ((9, 9), 36, 0.7)])
 def test_what_is_kept_is_kept_with_its_probability(parts, whole, t):
@@ -399,6 +403,7 @@ def test_the_spread_is_enough_in_fractions_and_the_grid_holds_the_sum(n, radius)
         assert mechanism.loss == epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d, moves", [(1, (4, )), (2, (3, 2)), (2, (4, 0)), (3, (2, 2, 2)),
                                       (3, (0, 3, -2))])
 def test_no_neighbour_makes_a_vector_more_likely_than_the_promise_says(d, moves):
@@ -473,6 +478,7 @@ def test_an_account_takes_it_for_pure():
     assert compose([mechanism] * 2, 3).epsilon(1e-6) <= 1.001
 
 
+@pytest.mark.slow
 def test_its_error_is_that_of_the_laplace_mechanism_and_a_plan_takes_it():
     mechanism = LatticeLaplace(2.0, 400, 1.0, 6)
     same = RiemannianLaplace(4.0 / 400, 1.0)

@@ -242,6 +242,7 @@ def test_a_record_as_far_as_float64_goes_is_clipped_and_not_refused(n, radius, r
         PrivateClassMeans(epsilon, **told, classes=[0, 1]).fit(X, np.arange(n) % 2)
 
 
+@pytest.mark.slow
 def test_records_of_chunks_are_looked_at_before_anything_is_spent():
     da = pytest.importorskip("dask.array", reason="dask is not installed")
     X = data(60, 0.3, np.random.default_rng(5))

@@ -47,6 +47,7 @@ def in_this_thread():
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", mostly_slow(["synchronous", "threads"], "threads"))
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
 def test_the_sum_of_a_dask_array_has_the_bits_of_one_machine(weights, scheduler):
@@ -58,6 +59,7 @@ def test_the_sum_of_a_dask_array_has_the_bits_of_one_machine(weights, scheduler)
     assert np.array_equal(coarse, query(X, weights).total(2.0**-20)) and (coarse != total).any()
 
 
+@pytest.mark.slow
 def test_no_chunk_is_lost_on_the_way_up_the_tree():
     records, ball = np.arange(1.0, 74.0)[:, None], Ball(100.0, [[0.0]], Euclidean(1))
     for n in (1, 2, 7, 8, 9, 16, 17, 63, 64, 65, 73):

@@ -162,6 +162,7 @@ def clipped_mean(X, radius, center):
     return query.space.exp(query.ball.center, query.step)
 
 
+@pytest.mark.slow
 def test_the_mean_moves_by_at_most_the_sensitivity_when_a_record_is_replaced():
     rng, largest = np.random.default_rng(0), 0
     for _ in range(300):

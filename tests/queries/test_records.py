@@ -196,6 +196,7 @@ def test_no_record_moves_a_bit_of_the_step_to_another(name, by, tmp_path):
     assert bits(steps[2]) == bits(expected[3])
 
 
+@pytest.mark.slow
 @every(FLAT)
 def test_every_way_in_adds_up_the_steps_that_records_have_alone(name, tmp_path):
     ball, X = FLAT[name]
@@ -267,6 +268,7 @@ def test_a_pass_adds_up_what_records_have_alone_and_a_bad_one_is_the_centre_foun
     assert as_fractions(total) == [*by_class, 12, 11] and numbers.tolist() == near
 
 
+@pytest.mark.slow
 @every(FLAT)
 def test_a_pass_over_chunks_says_what_one_over_memory_says(name):
     da = pytest.importorskip("dask.array", reason="dask is not installed")
@@ -286,6 +288,7 @@ def test_a_pass_over_chunks_says_what_one_over_memory_says(name):
             assert bits(by_chunks) == bits(by_memory)
 
 
+@pytest.mark.slow
 @every(FLAT)
 def test_chunks_of_any_layout_add_up_to_the_same_sum(name, tmp_path):
     da = pytest.importorskip("dask.array", reason="dask is not installed")
@@ -340,6 +343,7 @@ def ways(ball):
     return mean, partial(mean, weights=np.arange(N) + 1.0), in_parts, refined, of_classes
 
 
+@pytest.mark.slow
 @every(BALLS)
 def test_the_state_of_errors_and_the_layout_of_the_caller_change_no_release(name, tmp_path):
     """Each layout in one way in each space; from space to space the ways move on by one."""
@@ -442,6 +446,7 @@ def test_a_bad_record_on_a_sphere_leaves_the_mean_where_the_centre_does(d, layou
     assert bits(means[0]) == bits(means[1])
 
 
+@pytest.mark.slow
 def test_a_shape_that_is_the_only_one_in_its_batch_has_the_step_that_it_has_beside_another():
     m, n, rng = 40, 4000, np.random.default_rng(2)
     space = KendallPlanar(m)

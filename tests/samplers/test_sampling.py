@@ -379,6 +379,7 @@ def test_where_next_to_nothing_would_be_accepted_nothing_is_drawn(draw):
     assert rng.asked == []
 
 
+@pytest.mark.slow
 def test_batches_of_proposals_are_capped(monkeypatch):
     space, rng = AffineInvariant(3), Counting(0)
     monkeypatch.setattr(radial, "DRAWS_AT_ONCE", 6000)
@@ -389,6 +390,7 @@ def test_batches_of_proposals_are_capped(monkeypatch):
 
 # the law of the length
 
+@pytest.mark.slow
 def test_a_radial_law_is_that_of_the_closed_form():
     x = np.linspace(0.01, 1.4, 50)
     flat, true = radial_law(LogEuclidean(2), 0.3), gamma(3, scale=0.3)

@@ -42,6 +42,7 @@ def test_a_copy_is_the_same_ball_to_the_last_bit(name, how):
     assert is_the_same(BALLS[name], COPIES[how](BALLS[name]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("landmarks", [3, 4, 9])
 def test_copies_of_a_ball_of_shapes_keep_bits_that_another_look_at_the_centre_would_alter(
         landmarks):

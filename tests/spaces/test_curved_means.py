@@ -145,6 +145,7 @@ def test_the_mean_moves_by_no_more_than_the_sensitivity_and_comes_close(name):
     assert (queries[0].chart_sensitivity > queries[0].sensitivity) == bend
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(CURVED, "affine-invariant 1", "sphere 2"))
 def test_no_pair_of_data_sets_found_at_random_moves_the_mean_by_more(name):
     ball, space, _, radius = parts(name)
@@ -264,6 +265,7 @@ def sphere_constant(away, radius, scale, m=200):
     return 2 * (weights * radius / 2 * np.sin(theta)) @ density @ (weights * math.pi / 2)
 
 
+@pytest.mark.slow
 def test_on_a_ball_of_the_sphere_the_promise_is_kept_at_twice_the_scale_and_not_at_the_scale():
     epsilon, radius, n = 1.0, 1.2, 20
     sensitivity = frechet_sensitivity(n, radius, Sphere(2))
@@ -433,6 +435,7 @@ def test_no_centre_keeps_the_descent_from_the_mean(radius):
     assert norm(FrechetMean(X, Ball(radius, center, space), "center").step) <= radius
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("record", [[0.0, 0.0, 1 + 5e-7], [0.0, 0.0, -1.0], [np.nan, 0, 0]])
 def test_no_bit_of_a_point_of_the_sphere_depends_on_another(record):
     rng = np.random.default_rng(0)
@@ -671,6 +674,7 @@ def test_a_record_whose_square_is_no_float_is_replaced_without_a_warning(statist
     assert Sphere(2).contains(made.mean_)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_matrices_at_the_edge_of_float64_have_a_private_mean():
     for X in (1e300 * np.eye(2), 1e-300 * np.eye(2), np.diag([1e300, 1e290]), np.diag([1, 1e-15]),

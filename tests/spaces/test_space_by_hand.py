@@ -213,6 +213,7 @@ def test_from_the_scale_1_on_there_is_no_law_but_on_a_disc():
 
 # private means
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statistic", ["frechet", "tangent"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_release_lies_in_the_ball_and_one_that_costs_much_is_near_the_truth(name, statistic):
@@ -262,6 +263,7 @@ def test_a_density_for_one_record_at_the_centre_has_its_closed_form(name):
     assert furthest(rho, law(mechanism.scale)) < 1 < furthest(rho, law(0.7 * mechanism.scale))
 
 
+@pytest.mark.slow
 def test_a_draw_further_than_float64_holds_has_a_release_in_the_ball():
     """Near the threshold most draws are."""
     X = records(150)
@@ -351,6 +353,7 @@ def test_regression_is_that_of_matrices_of_determinant_1():
     np.testing.assert_allclose(as_matrices(fit.predict(x)), other.predict(x), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(CURVES, "noisy descent"))
 def test_a_private_curve_lies_in_its_domain_and_one_that_costs_much_is_near_the_truth(name):
     rng, domain = np.random.default_rng(0), BALL.of_radius(0.5)
@@ -369,6 +372,7 @@ def test_a_private_curve_lies_in_its_domain_and_one_that_costs_much_is_near_the_
         made.fit(x, np.where(np.arange(40)[:, None] == 3, np.nan, Y), rng=0)
 
 
+@pytest.mark.slow
 def test_the_error_of_a_private_curve_is_found_by_trial():
     made = PrivateGeodesicRegression(1.0, 1e-6, BALL.of_radius(0.5), 1.0)
     error = expected_curve_error(made, 300, 0.05, draws=5)

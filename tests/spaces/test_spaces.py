@@ -497,6 +497,7 @@ LAWS = [
 ]
 
 
+@pytest.mark.slow
 @each_space
 def test_the_laws_hold(name):
     for law in LAWS:  # six hundred tests would cost more than what they look at
@@ -669,6 +670,7 @@ def test_a_large_batch_is_what_its_parts_are(name):
     same(space, space.exp(M[many], v[many]), X[many], 1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space, points", [
     pytest.param(Sphere(2), unit_vectors, id="S²"),
     pytest.param(Sphere(10), unit_vectors, id="S¹⁰"),
@@ -940,6 +942,7 @@ def test_ill_conditioned_matrices_are_seen_from_one_another(k):
     np.testing.assert_allclose(space.exp(M, space.log(M, X)), X, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", mostly_slow([2, 3], 2))
 @pytest.mark.parametrize("reach", mostly_slow([15.0, 22.0], 22.0))
 def test_the_chart_has_the_points_that_float64_does_not_hold(k, reach):
