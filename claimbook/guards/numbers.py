@@ -25,8 +25,9 @@ SILENT = [
     r"https?://\S+",
     r"<!--.*?-->",
     r"arXiv[: ]\d+\.\d+",
-    r"(?:eq\.|Eq\.|Sec\.|Section|Th\.|Theorems?|Lemmas?|Cor\.|Corollary|Definition|Def\.|Table|"
-    r"Fig\.|Figure|Example|Appendix|Prop\.|items?|Steps?|version|Python|NumPy|SciPy)[\s~]*"
+    r"(?:eq\.|Eq\.|Sec\.|Section|Th\.|Theorems?|Lemmas?|Cor\.|Corollary|Assumptions?|Definition|"
+    r"Def\.|Table|Fig\.|Figure|Example|Appendix|Prop\.|items?|Steps?|version|Python|NumPy|SciPy)"
+    r"[\s~]*"
     r"[A-Z]?\.?\d+(?:\.\d+)*",
 ]
 
