@@ -19,7 +19,7 @@ def put_below(app, doctree, page):
     numbers = app.env.toc_fignumbers.get(page, {}).get("figure", {})
     for fold in list(doctree.findall(HideCodeCellNode)):
         cell = fold.parent
-        if cell["hide_mode"] == "all":
+        if cell is None:  # MyST-NB tells a fold of all that is in a cell no parent
             fold["prompt_show"] = "the answer"
             continue
         cell.remove(fold)
@@ -63,7 +63,7 @@ def listed(words):
 
 
 def visit(writer, fold):
-    kind = "answer" if fold.parent["hide_mode"] == "all" else "code"
+    kind = "code" if fold.parent else "answer"
     writer.body.append(
         f'<details class="{kind}"><summary>{html.escape(fold["prompt_show"])}</summary>')
 
