@@ -72,6 +72,8 @@ def test_one_version_stands_everywhere():
     assert version == spdlib.__version__
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.search(r"^version: (\S+)$", citation, re.M)[1] == version
+    how_to_cite = (ROOT / "book/bibliography.md").read_text(encoding="utf-8")
+    assert {*re.findall(r"\b\d+\.\d+\.\d+\b", how_to_cite)} == {version}
 
 
 def test_its_files_exist():
