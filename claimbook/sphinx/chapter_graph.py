@@ -13,7 +13,7 @@ import textwrap
 from statistics import fmean
 from typing import NamedTuple
 
-WIDTH, HIGH, PITCH, GAP = 354, 36, 52, 7  # of the graph, a chapter, from row to row, between two
+WIDTH, HIGH, PITCH, GAP = 354, 36, 52, 5  # of the graph, a chapter, from row to row, between two
 LETTER, SHORT, LONGEST = 6.9, 16, 24  # width of a letter; fewest and most letters of a line
 SPREAD, HEAD = 16, 3.5  # between the ends of two lines at a chapter; half the width of a head
 SWEEPS = 24
@@ -204,7 +204,7 @@ def svg(rows, chapters):
         node(chapter, at[name][0], at[name][1] * PITCH, widths[name], claims[name])
         for name, chapter in chapters.items()
     ]
-    wide = max([WIDTH, *(at[name][0] + widths[name] / 2 for name in widths)]) + 4
+    wide = max([WIDTH, *(x + widths.get(item, 0) / 2 for item, (x, _) in at.items())]) + 4
     high = max(y for _, y in at.values()) * PITCH + HIGH + 4
     return "\n".join([
         f'<svg role="group" aria-label="Graph of the chapters" '
