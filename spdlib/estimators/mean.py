@@ -48,7 +48,9 @@ class PrivateFrechetMean(Estimator):
         What happens to a record that is no point of the space, that is masked, or that has entries
         which are no numbers. "raise" refuses the data set, and the exception speaks of the data:
         keep it inside. "center" puts the public centre in its place: each record is mapped by
-        itself, so n stays public and the sensitivity stands.
+        itself, so n stays public and the sensitivity stands. It is meant for a few records: with
+        `refine` a bad one counts as the centre of the ball as found, and nothing says how many
+        there were.
     statistic : {"frechet", "tangent"}
         What is released: the Fréchet mean, or the tangent mean, the point to which the mean of the
         steps from the centre leads. That is a mean in a flat space, `ball.tangent()`: no curvature
