@@ -215,6 +215,18 @@ class Release(Document):
         """
         return regions.region(self, level, bias)
 
+    def with_region(self, level: float = 0.95, bias: float = 0.0) -> "Release":
+        """The same document with `region(level, bias)` in it.
+
+        Parameters and errors are those of `region`. ValueError, too, where the document has regions
+        with another bias.
+        """
+        if self.regions and bias != (self.bias or 0.0):
+            raise ValueError(f"bias is {bias!r}; accepted beside the regions of the document is "
+                             f"{self.bias or 0.0!r}, as theirs")
+        regions = (self.regions or {}) | {f"{level:g}": self.region(level, bias)}
+        return dataclasses.replace(self, regions=regions, bias=float(bias) or None)
+
     def apart(self, other: "Release", level: float = 0.95) -> float:
         """How far the means of two populations, clipped to one ball, are apart at least.
 

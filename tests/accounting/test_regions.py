@@ -164,3 +164,16 @@ def test_groups_that_cannot_be_compared_are_refused():
         one.apart(release(SMALL, spread=True, shrink=True))
     with pytest.raises(ValueError, match="spread is None"):
         release(SMALL).apart(one)
+
+
+def test_a_document_holds_the_regions_that_are_written_into_it():
+    made = release(SMALL, spread=True)
+    read = Release.from_json(made.with_region(0.95).with_region(0.5).to_json())
+    assert read.regions == {"0.95": made.region(0.95), "0.5": made.region(0.5)}
+    assert made.regions is None and read.bias is None
+    declared = made.with_region(0.9, bias=0.1)
+    assert declared.bias == 0.1 and declared.regions == {"0.9": made.region(0.9, 0.1)}
+    with pytest.raises(ValueError, match="bias is 0.0; accepted beside"):
+        declared.with_region(0.95)
+    with pytest.raises(ValueError, match="spread is None"):
+        release(SMALL).with_region()
