@@ -3,13 +3,13 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import Seed, choice
+from .._checks import Seed, choice, number
 from ..accounting.account import Account, Group, spending
 from ..calibration import gdp_mu
 from ..mechanisms import DiscreteGaussian, TangentGaussian
 from ..queries import FrechetMean
 from ..queries.mean import checked_ball
-from ..queries.passes import Passes
+from ..queries.passes import Asked, Passes
 from ..spaces.ball import Ball
 
 NOISE = {"gaussian": TangentGaussian, "discrete gaussian": DiscreteGaussian}
@@ -58,8 +58,13 @@ def private_spread(X: ArrayLike, ball: Ball, epsilon: float, delta: float, *,
     True
     """
     query = FrechetMean(X, checked_ball(ball).tangent(), on_invalid)
-    at_the_centre = np.zeros((1, query.space.dim))
-    asked = Passes(query).spread(at_the_centre, np.array([query.radius]), at_the_centre)
+    number(query.radius, "radius", 1e-150, 1e150, "numbers from 1e-150 to 1e150 with a spread")
+    centre, radii = np.zeros((1, query.space.dim)), np.array([query.radius])
+
+    def total(grid=None):  # no record is looked at before
+        return Passes(query).spread(centre, radii, centre).total(grid)
+
+    asked = Asked(query.ball, query.n, 0.5, total)
     made = NOISE[choice(mechanism, "mechanism", NOISE)].with_mu(asked, gdp_mu(epsilon, delta))
     rng = made.source(rng)
     with spending(accountant, made, 1, group):

@@ -10,6 +10,7 @@ import random
 
 import numpy as np
 
+from .._checks import number
 from ..spaces.ball import outside_ball
 from .base import Mechanism, public_of
 from .integers import DiscreteLaplace
@@ -45,6 +46,8 @@ class Counted(Mechanism):
     public, pure = ("loss",), True
 
     def __init__(self, choice, query, epsilon, delta, share):
+        least = f"shares of epsilon, {epsilon!r}, that leave each part 1e-6 or more"
+        number(epsilon * min(share, 1 - share), "count times epsilon", 1.01e-6, math.inf, least)
         self.base = base = choice.of(query, (1 - share) * epsilon, delta)
         self.counter = DiscreteLaplace((share - 1e-15) * epsilon)  # 1e-15 is for rounding
         self.name, self.exact, self.source = base.name, base.exact, base.source
@@ -55,7 +58,14 @@ class Counted(Mechanism):
     @property
     def noises(self):
         """What is public of the noise, by part."""
-        return {"means": public_of(self.base), "count": public_of(self.counter)}
+        parts = {"means": self.base, "count": self.counter}
+        return {
+            part: {
+                name: float(value)
+                for name, value in public_of(mechanism).items()
+            }
+            for part, mechanism in parts.items()
+        }
 
     def is_proved(self, query):
         return self.base.is_proved(query)

@@ -77,3 +77,21 @@ def test_beside_a_released_mean_it_says_what_the_option_says():
     about = LINE.__class__(LINE.radius, fitted.mean_, LINE.space)
     again = private_spread(LINE.center + np.clip(X, -2, 2), about, 100.0, 1e-3, rng=1)
     assert math.isclose(again, fitted.spread_, rel_tol=0.02)
+
+
+def test_no_record_is_looked_at_before_it_is_paid_for_and_nothing_is_refused_after_a_draw():
+    ball, X = Ball(1.0, np.zeros((1, 1)), Euclidean(1)), np.full((10, 1, 1), 0.3)
+    account = BudgetAccountant(1.0, 1e-6)
+    private_spread(X, ball, 1.0, 1e-6, accountant=account)
+    X[7] = np.nan
+    with pytest.raises(ValueError, match="is spent"):
+        private_spread(X, ball, 1.0, 1e-6, accountant=account)
+    with pytest.raises(ValueError, match="epsilon is -1"):
+        private_spread(X, ball, -1, 1e-6)
+    fresh = BudgetAccountant(1.0, 1e-6)
+    for radius in 1e200, 1e-200:
+        with pytest.raises(ValueError, match="radius is"):
+            private_spread(X, ball.of_radius(radius), 1.0, 1e-6, accountant=fresh)
+    with pytest.raises(ValueError, match="nan"):  # nothing was drawn, so it is given back
+        private_spread(X, ball, 1.0, 1e-6, accountant=fresh)
+    assert fresh.total() == 0

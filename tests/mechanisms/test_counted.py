@@ -103,3 +103,16 @@ def test_an_exact_mechanism_stays_exact_and_takes_no_seed():
     assert made.mechanism_.exact and isinstance(made.mechanism_.base, LatticeLaplace)
     with pytest.raises(ValueError, match="rng"):
         private("discrete laplace").fit(X, rng=0)
+
+
+@pytest.mark.parametrize("mechanism", PURE, ids=str)
+def test_a_document_reads_back_as_it_is(mechanism):
+    made = private(mechanism).fit(X).release_
+    assert Release.from_json(made.to_json()) == made
+    assert Release.from_json(made.to_json()).to_json() == made.to_json()
+
+
+def test_a_share_that_leaves_too_little_is_refused_by_its_name():
+    for epsilon, share in (1.0, 1e-6), (1e-5, True):
+        with pytest.raises(ValueError, match="count times epsilon is"):
+            private(epsilon=epsilon, count=share).fit(X)
