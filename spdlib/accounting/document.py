@@ -10,6 +10,7 @@ import json
 import math
 import platform
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -213,6 +214,11 @@ class Release(Document):
         ValueError
             For a release without a `spread`.
         """
+        if self.count is not None and self.count > self.n / 2 and not bias:
+            warnings.warn(
+                f"{self.count} of {self.n} records lie outside of the ball, as far as the noisy "
+                "count can tell, and the region is about clipped records only; is the ball in the "
+                "unit of the data?", stacklevel=2)
         return regions.region(self, level, bias)
 
     def with_region(self, level: float = 0.95, bias: float = 0.0) -> "Release":

@@ -30,6 +30,8 @@ from scipy.optimize import brentq
 from scipy.special import chdtr, chdtri, gammainccinv, ndtri
 
 from .._checks import number
+from ..mechanisms.integers import BITS
+from ..spaces.ball import finest_grid
 
 FLAT_SPACES = "LogEuclidean(", "Euclidean(", "TangentSpace("  # how flat spaces are written
 MIDPOINTS = 200  # of the quadrature over a law
@@ -59,7 +61,7 @@ def noise_law(release):
 
 def within(release, level):
     """How far the mean of the clipped records is, at this level, over the noise alone."""
-    return float(noise_law(release).ppf(checked_level(level))) * (1 + 1e-9)
+    return float(noise_law(release).ppf(checked_level(level))) * (1 + 1e-9) + _cut(release)
 
 
 def region(release, level, bias=0.0):
@@ -67,7 +69,7 @@ def region(release, level, bias=0.0):
     noise_law(release)
     level, d = checked_level(level), np.size(release.step)
     bias = number(bias, "bias", 0, 1e300, "finite numbers from 0 on")
-    tenth = (1 - level) / 10
+    bias, tenth = bias + _cut(release), (1 - level) / 10
     trace = _trace(release, tenth)
     level = 1 - 8 * tenth
     if not release.shrink:
@@ -78,9 +80,10 @@ def region(release, level, bias=0.0):
 
 def apart(one, other, level):
     """How far the means of two populations are apart, at least and at this level."""
-    level, trace, tenth = checked_level(level), 0.0, (1 - level) / 10
+    level, trace, cut, tenth = checked_level(level), 0.0, 0.0, (1 - level) / 10
     for release in one, other:
         noise_law(release)
+        cut += _cut(release)
         trace += _trace(release, tenth)
         if release.shrink:
             raise ValueError("shrink is True; accepted for a distance is False, since it may take "
@@ -94,7 +97,16 @@ def apart(one, other, level):
                          "balls of their own equal populations have other means")
     sigma = math.hypot(*(release.noises["means"]["sigma"] for release in (one, other)))
     far = _longest(trace, sigma, np.size(one.step), 1 - 6 * tenth)
-    return max(float(np.linalg.norm(one.step - other.step)) - far, 0.0)
+    return max(float(np.linalg.norm(one.step - other.step)) - far - cut, 0.0)
+
+
+def _cut(release):
+    """How far the mean moves at most when records are cut to the grid on which they are added."""
+    noise, n = (release.noises or {}).get("means", release.noise), release.n
+    grid = finest_grid(release.ball.radius, n)
+    if release.mechanism.startswith("discrete"):
+        grid = max(grid, noise.get("sigma", noise.get("scale")) * n * 2.0**(1 - BITS))
+    return math.sqrt(np.size(release.step)) * grid * n * release.largest_share
 
 
 def _trace(release, tenth):
@@ -112,7 +124,7 @@ def _trace(release, tenth):
 
 def _longest(trace, sigma, d, level):
     """The largest quantile of the length over all ways to share a trace out among directions."""
-    shapes = {m for m in (1, 2, 3, 4, 6, d) if m <= d}
+    shapes = {m for m in (1, 2, 3, 4, 6, 8, 11, 14, 18, d) if m <= d}
     return max(_quantile(trace, m, sigma, d, level) for m in shapes)
 
 

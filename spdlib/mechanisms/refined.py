@@ -41,7 +41,7 @@ ROUNDS, MOST_ROUNDS = 3, 8  # of "auto", and those that are accepted
 WORTH = 1 / 3  # share of the ball by which the noise of a centre may be as long at most, for "auto"
 QUANTILE = 0.9  # share of the records that a ball holds, where n does not speak for another
 FINENESS = math.sqrt(2)  # quotient of neighbouring radii of the grid, about
-SMALLEST = 1e-280  # radius of a Ball
+SMALLEST, SQUARED = 1e-280, 1e-150  # radius of a Ball, and one of which the square is a float
 
 
 class Found(NamedTuple):
@@ -166,6 +166,8 @@ class Refined(Mechanism):
         moves = {"means": 2 * float(radius) / self.n}
         if "spread" in self.shares:
             moves["spread"] = float(radius)**2 / self.n
+        if "count" in self.shares:
+            moves["count"] = 1.0
         return {
             part: {
                 "sensitivity": moved,
@@ -225,7 +227,8 @@ class Refined(Mechanism):
                 near = noisy(passes.near(about, radii * ratio**middle), "radii")
                 enough = near >= self.quantile * counts
                 low, high = np.where(enough, middle, low), np.where(enough, high, middle)
-            radii = np.maximum(radii * ratio**low, SMALLEST)
+            least = SQUARED if "spread" in self.shares else SMALLEST
+            radii = np.maximum(radii * ratio**low, least)
         steps, counts = means("means")
         if self.shrink:
             steps = _each(shrink_to_center, steps, self.sigma(radii, counts))
@@ -273,7 +276,8 @@ def refined(choice, query, epsilon, delta, refine=None, shrink=False, spread=Non
             value = default if value is True else value
             told[name] = number(value, name, 1e-6, 0.4, "None, True, and shares from 1e-6 to 0.4")
     if "spread" in told:
-        number(query.radius, "radius", 1e-150, 1e150, "numbers from 1e-150 to 1e150 with spread")
+        number(query.radius, "radius", SQUARED, 1 / SQUARED,
+               f"numbers from {SQUARED:g} to {1 / SQUARED:g} with spread")
     if not (rounds or told):
         return None
     use, base = "refine" if rounds else next(iter(told)), choice.mechanism

@@ -14,7 +14,7 @@ import numpy as np
 from .._checks import is_lazy, of_numbers, records, renumbered
 from .._kernel import DIVIDES, kernel_path
 from .._parallel import CORES, blockwise, squares, whole_items
-from ..spaces.ball import clip_to_ball, drawn_in, finest_grid, project_to_ball
+from ..spaces.ball import clip_to_ball, drawn_in, finest_grid, outside_ball, project_to_ball
 
 MOST_AT_ONCE, MOST_NUMBERS = 2**16, 2**18  # records that are looked at together, numbers
 FAN = 8  # sums of chunks that are added by one task
@@ -146,7 +146,7 @@ class ClassSum(ClippedSum):
         far = ~np.isfinite(y).all(axis=1)  # in this unit
         y[far] = drawn_in(off[far], 2 * radii[far]) / radii[far, None]
         if self.near:
-            within = squares(y) <= 1
+            within = ~outside_ball(off, radii[:, None])
             return np.bincount(codes[within & (codes >= 0)], minlength=len(self.radii)) * 1.0
         if self.means is not None:
             y = project_to_ball(y, 1.0) - (self.means / self.radii[:, None])[codes]

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, chi, gamma
+from scipy.stats import binomtest, chi, chi2, gamma
 
 from spdlib import Ball, PrivateClassMeans, PrivateFrechetMean, Release, Sphere, invvecd, vecd
 from spdlib.accounting import regions
+from spdlib.queries import FrechetMean
 from spdlib.spaces import Euclidean
 
 BALL = Ball(2.0, np.zeros((2, 2)), Euclidean(2))
@@ -177,3 +178,35 @@ def test_a_document_holds_the_regions_that_are_written_into_it():
         declared.with_region(0.95)
     with pytest.raises(ValueError, match="spread is None"):
         release(SMALL).with_region()
+
+
+def test_the_cut_of_records_to_their_grid_is_allowed_for():
+    """Of equal records of three binary digits too many each is cut by nearly the same."""
+    n, ball = 2**22, Ball(1.0, [[0.0]], Euclidean(1))
+    X = np.full((n, 1, 1), 1 / 3)
+    made = PrivateFrechetMean(1000.0, 1e-6, ball).fit(X, rng=0)
+    cut = 1 / 3 - FrechetMean(X, ball).total()[0] / n
+    noise = chi(1, scale=made.mechanism_.sigma).ppf(0.95)
+    assert cut > 0 and noise + cut <= made.release_.within(0.95) < noise + 4 * cut
+
+
+@pytest.mark.parametrize("d", [28, 105, 210])
+def test_no_other_number_of_equal_directions_is_worse(d):
+    for level in 0.6, 0.8, 0.96:
+        worst = max((chi2.ppf(level, m) / m) ** 0.5 for m in range(1, d + 1))
+        assert worst <= regions._longest(1.0, 0.0, d, level) <= 1.002 * worst
+
+
+def test_a_region_about_clipped_records_only_says_so():
+    ball = Ball(1e-3, np.zeros((2, 2)), Euclidean(2))
+    far = release(SMALL, spread=True, count=True, ball=ball, epsilon=100.0)
+    with pytest.warns(UserWarning, match="50 of 50 records lie outside"):
+        far.region()
+    assert far.noises["count"]["sigma"] < 5
+
+
+def test_the_smallest_balls_that_are_found_have_a_region():
+    ball = Ball(1e-149, [[0.0]], Euclidean(1))
+    private = PrivateFrechetMean(1e3, 0.4, ball, refine=8, spread=True)
+    made = private.fit(np.zeros((500, 1, 1)), rng=0)
+    assert made.ball_.radius >= 1e-150 and made.release_.region() < 1e-148

@@ -7,7 +7,7 @@ import pytest
 
 from spdlib import Ball, BudgetAccountant, PrivateFrechetMean, Release, random_spd
 from spdlib.mechanisms import LatticeLaplace, TruncatedLoss
-from spdlib.spaces import Sphere
+from spdlib.spaces import Euclidean, Sphere
 
 X, BALL = random_spd(60, 2, 1.0, rng=0), Ball(1.0, np.eye(2))
 POLE = np.array([0.0, 0.0, 1.0])
@@ -116,3 +116,14 @@ def test_a_share_that_leaves_too_little_is_refused_by_its_name():
     for epsilon, share in (1.0, 1e-6), (1e-5, True):
         with pytest.raises(ValueError, match="count times epsilon is"):
             private(epsilon=epsilon, count=share).fit(X)
+
+
+def test_a_record_at_the_edge_counts_as_one_with_every_noise():
+    """Norms that divided by the radius round to more than 1."""
+    rng, plane = np.random.default_rng(0), Euclidean(2)
+    for v in rng.standard_normal((300, 3)):
+        ball = Ball(float(np.linalg.norm(v)), np.zeros((2, 2)), plane)
+        X = np.tile(plane.point(v), (20, 1, 1))
+        counts = [PrivateFrechetMean(100.0, delta, ball, name, count=0.4).fit(X, rng=0).count_
+                  for name, delta in (("gaussian", 1e-9), ("laplace", 0))]
+        assert counts[0] == counts[1]
