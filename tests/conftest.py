@@ -31,7 +31,7 @@ def cells_of(chapter):
 
 
 def mostly_slow(cases, *fast):
-    """Cases of a parametrised test, of which `make quick` runs those named, and the suite all.
+    """Cases of a parametrised test, of which `make quick` runs one of those named, the suite all.
 
     A case that is a tuple is the arguments of a test of several.
     """
@@ -122,8 +122,19 @@ def site(browser):
     return ROOT / "_build/html"
 
 
-def pytest_collection_modifyitems(items):
+def pytest_addoption(parser):
+    parser.addoption("--one-of-each", action="store_true",
+                     help="run one case of each test that is not slow, and no other")
+
+
+def pytest_collection_modifyitems(config, items):
     """Slow tests go first, those of the largest chapters before all, so that none is left over."""
+    if config.getoption("--one-of-each"):
+        fast = (item for item in reversed(items) if item.get_closest_marker("slow") is None)
+        kept = {item.nodeid.partition("[")[0]: item for item in fast}  # the first of its cases
+        left_out = [item for item in items if item is not kept.get(item.nodeid.partition("[")[0])]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = reversed(kept.values())
 
     def place(item):
         if item.get_closest_marker("slow") is None:

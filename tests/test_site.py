@@ -103,11 +103,15 @@ def visitor(browser):
             if not response.ok:
                 page.faults.append(f"{response.url}: {response.status}")
 
+        def lost(request):
+            if request.failure != "net::ERR_ABORTED":  # by the page's leaving
+                page.faults.append(f"{request.url}: {request.failure}")
+
         page.on("console", console)
         page.on("request", request)
         page.on("response", response)
         page.on("pageerror", lambda error: page.faults.append(str(error)))
-        page.on("requestfailed", lambda lost: page.faults.append(f"{lost.url}: {lost.failure}"))
+        page.on("requestfailed", lost)
         return page
 
     return visitor

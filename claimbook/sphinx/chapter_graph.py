@@ -13,8 +13,8 @@ import textwrap
 from statistics import fmean
 from typing import NamedTuple
 
-WIDTH, HIGH, PITCH, GAP = 354, 36, 52, 5  # of the graph, a chapter, from row to row, between two
-LETTER, SHORT, LONGEST = 6.9, 16, 24  # width of a letter; fewest and most letters of a line
+WIDTH, HIGH, PITCH, GAP = 354, 36, 52, 4  # of the graph, a chapter, from row to row, between two
+LETTER, SHORT, LONGEST = 6.4, 16, 24  # width of a letter; fewest and most letters of a line
 SPREAD, HEAD = 16, 3.5  # between the ends of two lines at a chapter; half the width of a head
 SWEEPS = 24
 

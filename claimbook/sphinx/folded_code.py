@@ -19,7 +19,7 @@ def put_below(app, doctree, page):
     numbers = app.env.toc_fignumbers.get(page, {}).get("figure", {})
     for fold in list(doctree.findall(HideCodeCellNode)):
         cell = fold.parent
-        if cell is None:  # MyST-NB tells a fold of all that is in a cell no parent
+        if cell is None:  # MyST-NB gives the fold of a whole cell none
             fold["prompt_show"] = "the answer"
             continue
         cell.remove(fold)

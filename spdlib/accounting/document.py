@@ -230,7 +230,7 @@ class Release(Document):
         if self.regions and bias != (self.bias or 0.0):
             raise ValueError(f"bias is {bias!r}; accepted beside the regions of the document is "
                              f"{self.bias or 0.0!r}, as theirs")
-        regions = (self.regions or {}) | {f"{level:g}": self.region(level, bias)}
+        regions = (self.regions or {}) | {str(float(level)): self.region(level, bias)}
         return dataclasses.replace(self, regions=regions, bias=float(bias) or None)
 
     def apart(self, other: "Release", level: float = 0.95) -> float:

@@ -116,7 +116,7 @@ def test_each_chapter_of_this_book_is_a_link_and_they_fit_a_phone():
     assert [*found] == [f"{name}.html" for name in names]
     assert all(apart(one, other) for one, other in itertools.combinations(found.values(), 2))
     _, _, wide, high = map(float, svg.get("viewBox").split())
-    assert wide <= 390 and high <= 680
+    assert wide <= 366 and high <= 640
     assert all(0 <= left and right <= wide for left, _, right, _ in found.values())
     assert "tabindex" not in ET.tostring(svg, encoding="unicode")
 

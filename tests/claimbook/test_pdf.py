@@ -106,7 +106,7 @@ def test_a_book_becomes_a_pdf_with_title_contents_bookmarks_and_jumps(own, capsy
     places, addresses = jumps(reader, opening)
     assert set(addresses) == {"https://example.org/"}
     assert found[names.index("The ledger")][2] in places
-    (box,) = [page for page in places if "less than a twentieth" in text[page]]
+    (box,) = [page for page in places if "After five half-lives" in text[page]]
     assert "PK-02" in text[box] and box != found[names.index("Errata")][2]
     whole = "\n".join(text)
     assert "What was folded." in whole and "from claimbook import" not in whole
