@@ -239,8 +239,10 @@ def _within(query, a, b, middle, square):
     """
     w = project_to_ball(b, query.speed)
     for _ in range(ALTERNATIONS):
-        u = project_to_ball(a - middle * (w - b), query.radius)
+        before, u = w, project_to_ball(a - middle * (w - b), query.radius)
         w = project_to_ball(b - middle / (middle**2 + square) * (u - a), query.speed)
+        if (w == before).all():  # as all turns to come would leave it
+            break
     return u, w
 
 
