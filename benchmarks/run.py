@@ -7,6 +7,7 @@ import ast
 import contextlib
 import datetime
 import dis
+import importlib.util
 import inspect
 import json
 import math
@@ -573,7 +574,8 @@ def machine():
     found = re.search(r"model name\s*: (.*)", info.read_text()) if info.exists() else None
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     packages = ", ".join(f"{name} {version(name.lower())}"
-                         for name in ("NumPy", "SciPy", "pyRiemann", "geomstats"))
+                         for name in ("NumPy", "SciPy", "pyRiemann", "geomstats", "Torch")
+                         if importlib.util.find_spec(name.lower()))
     processor = found[1] if found else platform.machine()
     return (f"Measured on {datetime.date.today():%d %B %Y}: {processor}, {os.cpu_count()} cores, "
             f"{memory:.0f} GiB; Python {platform.python_version()}, {packages}; spdlib's kernel: "

@@ -105,8 +105,8 @@ def check(book: Book) -> None:
     # the font cache's first message would fail a cell
     subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], capture_output=True)
     nbval = [
-        sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "--color=no", "-p",
-        "no:xdist", "-p", "no:randomly", "-p", "no:cacheprovider"
+        sys.executable, "-m", "pytest", "--disable-plugin-autoload", "-p", "nbval.plugin",
+        "--nbval", "--nbval-current-env", "--color=no", "-p", "no:cacheprovider"
     ]
     largest_first = sorted(todo, key=lambda path: -path.stat().st_size)
     failed = False

@@ -12,6 +12,7 @@ import re
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.errors import SphinxError
 
 from ..ledger import ledger
 from . import folder_of, is_page, pages_of
@@ -106,18 +107,24 @@ def figure(rows, chapters, captions, heads):
 
 
 def chapters_of(app, map_page, rows):
-    """Find the chapters with claims, a dict of `Chapter`, and the captions of the book's parts."""
-    caption, found, captions = {}, {}, []
+    """Find the chapters with claims, a dict of `Chapter`, and the captions of the book's parts.
+
+    SphinxError where the table of contents leaves one out.
+    """
+    caption, found, captions, named = {}, {}, [], {row["chapter"] for row in rows}
     for contents in app.env.tocs[app.config.root_doc].findall(addnodes.toctree):
         caption |= dict.fromkeys(contents["includefiles"], contents.get("caption") or "")
     for page in sorted(app.env.found_docs):
         match = re.fullmatch(r"(?:.*/)?((\d+)[^/]*)", page)
-        if match and match[1] in {row["chapter"] for row in rows}:
+        if match and match[1] in named:
             if (part := caption.get(page, "")) not in captions:
                 captions.append(part)
             found[match[1]] = Chapter(int(match[2]), app.env.titles[page].astext(),
                                       app.builder.get_relative_uri(map_page, page),
                                       captions.index(part))
+    if missing := sorted(named - {*found}):
+        raise SphinxError(f"_toc.yml has no {missing[0]!r}; accepted is a table of contents with "
+                          "every chapter that has claims")
     return found, captions
 
 

@@ -2,13 +2,16 @@
 
 import itertools
 import re
+import types
 import xml.etree.ElementTree as ET
 
 import pytest
 from conftest import ROOT
+from docutils import nodes
+from sphinx.errors import SphinxError
 
 from claimbook.ledger import ledger
-from claimbook.sphinx import chapter_graph as graph
+from claimbook.sphinx import chapter_graph as graph, claim_map
 from claimbook.sphinx.boxes import heads
 from claimbook.sphinx.claim_map import figure
 
@@ -43,6 +46,14 @@ def shown(rows, names, captions=("One & two", "Three")):
 
 
 TINY = rows_of(a1=(), a2=["a1"], b1=["a1", "a2"], c1=["b1", "a1"], c2=["c1"])
+
+
+def test_a_chapter_that_the_contents_leave_out_is_named():
+    env = types.SimpleNamespace(tocs={"a": nodes.bullet_list()}, found_docs={"a"},
+                                titles={"a": nodes.title(text="A")})
+    app = types.SimpleNamespace(env=env, config=types.SimpleNamespace(root_doc="a"))
+    with pytest.raises(SphinxError, match="_toc.yml has no '01_b'; accepted is"):
+        claim_map.chapters_of(app, "map", [{"chapter": "01_b"}])
 
 
 def test_a_line_counts_the_uses_of_one_chapter_in_another():
