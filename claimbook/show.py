@@ -126,7 +126,8 @@ def _html_table(kind, caption, header, rows, marks, survivor=False):
     """HTML of a table; with `survivor` the row that ends in yes is marked."""
     caption = f"<caption>{caption}</caption>" if caption else ""
     columns = zip(header, marks, strict=True)
-    head = "".join(f'<th scope="col"{mark}>{html.escape(name)}</th>' for name, mark in columns)
+    head = "".join(f'<th scope="col"{mark}>{html.escape(name)}</th>' if name else f"<td{mark}></td>"
+                   for name, mark in columns)
     body = []
     for row in rows:
         entries = "".join(f"<td{mark}>{html.escape(entry)}</td>"

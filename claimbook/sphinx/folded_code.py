@@ -30,8 +30,11 @@ def put_below(app, doctree, page):
 def code_of(source, cell, numbers):
     """What the code of a cell is for: "the code of Fig. 3.1", or the names that it defines.
 
-    `numbers` are those of the page's figures, by id.
+    `numbers` are those of the page's figures, by id. The cells that begin a chapter hold "the
+    parameters" and "the imports".
     """
+    if "tag_parameters" in cell["classes"]:
+        return "the parameters"
     shown = [raw.astext() for raw in cell.findall(nodes.raw)]
     figures = [
         numbers[id] for figure in cell.findall(nodes.figure) for id in figure["ids"]
@@ -42,8 +45,9 @@ def code_of(source, cell, numbers):
         parts.append(f"the checks of {listed(claims)}")
     if not parts and (count := sum(text.count('<table class="numbers"') for text in shown)):
         parts = ["the table" if count == 1 else "the tables"]
-    parts = parts or defined(source)
-    return f"the code of {listed(parts)}" if parts else "the code"
+    if parts := parts or defined(source):
+        return f"the code of {listed(parts)}"
+    return "the imports" if source.startswith(("import ", "from ")) else "the code"
 
 
 def defined(source):

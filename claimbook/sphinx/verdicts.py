@@ -69,7 +69,7 @@ def figure(rows, papers, address):
                      for word, x in LEGEND.items())
     height = 28 + len(found) * HEIGHT
     return f"""<figure class="verdicts">
-<svg role="img" viewBox="0 0 {WIDTH} {height}"><title>Claims by paper and verdict</title>
+<svg role="group" viewBox="0 0 {WIDTH} {height}"><title>Claims by paper and verdict</title>
 {STRIPES}{legend}{"".join(bars(found, papers, address))}</svg>
 <figcaption>{len(rows)} claims: {tally(rows)}.</figcaption>
 <details><summary>the same as a table</summary>

@@ -20,6 +20,8 @@ TABLE = '<table class="numbers"></table>'
     ("\n".join(f"def {name}(): pass" for name in "abcdef"), [], [],
      "the code of a, b, c, d and others"),
     ("%matplotlib inline\nx = 1", [], ["unknown"], "the code"),
+    ("import math\n\nx = 1", [], [], "the imports"),
+    ("from math import pi\n\ndef f(): pass", [], [], "the code of f"),
 ])
 def test_the_fold_of_code_says_what_it_is_of(source, outputs, figures, words):
     nodes = pytest.importorskip("docutils.nodes", reason="Sphinx is not installed")
@@ -31,3 +33,5 @@ def test_the_fold_of_code_says_what_it_is_of(source, outputs, figures, words):
         cell += nodes.figure(ids=[id])
     numbers = {"fig": (3, 1), "other": (3, 2)}
     assert folded_code.code_of(source, cell, numbers) == words
+    cell["classes"] = ["tag_parameters"]
+    assert folded_code.code_of(source, cell, numbers) == "the parameters"

@@ -27,6 +27,11 @@ def test_columns_of_numbers_are_set_flush_right_and_those_of_words_are_not(shown
     assert '<th scope="col" class="n">error</th>' in page
 
 
+def test_a_column_without_a_name_has_no_empty_heading(shown):
+    table(["", "k"], [["SPD", 2]])
+    assert '<tr><td></td><th scope="col" class="n">k</th></tr>' in shown[0]["text/html"]
+
+
 def test_what_html_would_take_for_markup_is_escaped(shown):
     table(["a < b"], [["<script>"]], caption="x & y")
     assert "<script>" not in shown[0]["text/html"] and "&lt;script&gt;" in shown[0]["text/html"]
