@@ -397,7 +397,7 @@ def on_the_twin(*arguments):
 @pytest.mark.slow
 @pytest.mark.parametrize("tests", ["test_spd.py", "spaces", "queries", "estimators"])
 def test_what_the_kernel_serves_passes_its_tests_on_the_twin(tests):
-    on_the_twin("--one-of-each", f"tests/{tests}")
+    on_the_twin("-m", "not slow", f"tests/{tests}")
 
 
 @compiled

@@ -62,7 +62,7 @@ def test_the_mean_of_the_clipped_records_is_within_after_projection_and_shrinkag
     Y = np.random.default_rng(1).standard_normal((9, D))
     clipped = Y * np.minimum(1, 2 / np.linalg.norm(Y, axis=1, keepdims=True))
     hits = []
-    for seed in range(800):
+    for seed in range(1500):
         found = release(Y, seed, shrink=shrink, epsilon=1.0)
         hits.append(np.linalg.norm(vecd(found.mean) - clipped.mean(axis=0)) <= found.within(0.9))
     assert covered(hits, 0.9)
@@ -88,7 +88,7 @@ def test_the_mean_of_the_clipped_population_is_in_the_region(kind, n):
     many = population(kind, 10**6, np.random.default_rng(0))
     truth = (many * np.minimum(1, 2 / np.linalg.norm(many, axis=1, keepdims=True))).mean(axis=0)
     hits, noise = [], []
-    for seed in range(250):
+    for seed in range(400):
         rng = np.random.default_rng(seed)
         found = release(population(kind, n, rng), rng, spread=True, epsilon=100.0)
         error = np.linalg.norm(vecd(found.mean) - truth)
