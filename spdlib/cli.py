@@ -1,4 +1,4 @@
-"""The command line: `spdlib plan` foresees the error of a release."""
+"""The command line: `plan` foresees the error of a release, `release` makes one of a file."""
 
 import argparse
 import signal
@@ -7,9 +7,12 @@ import sys
 import numpy as np
 
 from ._checks import integer
+from .accounting.regions import checked_level
+from .estimators import PrivateFrechetMean
 from .planning import plan, records_needed, worth_refining
 from .queries import frechet_sensitivity
 from .spaces import AffineInvariant, Ball, KendallPlanar, LogEuclidean, Sphere
+from .spaces.ball import POLICIES
 
 SPACES = {
     "log-euclidean": LogEuclidean,
@@ -22,12 +25,12 @@ HEADER = ("noise", "δ", "scale", "bare: mean", "95% within", "projected: centre
 
 
 def main(argv=None):
-    """Exit code: 0 where the plan is printed, 2 where a value is refused."""
+    """Exit code: 0 where all is printed, 2 where a value or a file is refused."""
     arguments = _parser().parse_args(argv)
     try:
-        print(*planned(arguments), sep="\n")
+        print(*arguments.lines(arguments), sep="\n")
         return 0
-    except ValueError as error:
+    except (ValueError, OSError, ImportError) as error:
         print(f"spdlib: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -38,6 +41,7 @@ def _parser():
     parser = argparse.ArgumentParser(prog="spdlib", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     foresee = commands.add_parser("plan", help="how far a private mean will be from the mean")
+    foresee.set_defaults(lines=planned)
     foresee.add_argument(
         "-k", type=int, required=True, help="size of the matrices, "
         "dimension of the sphere, or number of landmarks, up to 100")
@@ -55,6 +59,24 @@ def _parser():
         "that is not read off the data: does it pay to draw the ball closer?")
     foresee.add_argument("--error", type=float, metavar="WANTED",
                          help="mean error that is wanted: how many records does it take?")
+    release = commands.add_parser(
+        "release", help="the private mean of SPD matrices, as a document with a region",
+        description="Prints the document of a private mean of SPD matrices, in a ball that is "
+        "drawn closer where that pays, with their spread, the number of those clipped and a "
+        "region for the mean of the population. Each call spends its promise again.")
+    release.set_defaults(lines=released)
+    release.add_argument("file", help="of an array of shape (n, k, k), as numpy.save writes it")
+    release.add_argument("--low", type=float, required=True,
+                         help="in the unit of the records, public")
+    release.add_argument("--high", type=float, required=True, help="bounds on their eigenvalues")
+    release.add_argument("--epsilon", type=float, required=True, help="of the promise")
+    release.add_argument("--delta", type=float, required=True, help="of the promise")
+    release.add_argument("--level", type=float, default=0.95, help="of the region")
+    release.add_argument(
+        "--mechanism", choices=("discrete gaussian", "gaussian"), default="discrete gaussian",
+        help="the second needs no OpenDP, and promises nothing of the last bits of floats")
+    release.add_argument("--on-invalid", choices=POLICIES, default="raise",
+                         help="what happens to a record that is not SPD")
     return parser
 
 
@@ -103,6 +125,22 @@ def planned(a):
                   f"{records_needed(asked, a.epsilon, row.delta, a.error, row.mechanism)}"
                   for row in rows)
         yield f"Records for a mean error of {a.error:g}: {', '.join(needed)}."
+
+
+def released(a):
+    """The document of a private mean, for the arguments `a` of `spdlib release`."""
+    try:
+        records = np.lib.format.open_memmap(a.file, mode="r")
+    except ValueError as error:
+        raise ValueError(f"file is {a.file!r} ({error}); accepted is one as numpy.save writes "
+                         "it") from error
+    if records.ndim != 3:
+        raise ValueError(f"{a.file!r} has an array of shape {records.shape}; accepted is (n, k, k)")
+    checked_level(a.level)  # or the mean would be drawn first, and lost
+    private = PrivateFrechetMean(a.epsilon, a.delta,
+                                 Ball.from_bounds(a.low, a.high, records.shape[-1]), a.mechanism,
+                                 a.on_invalid, refine="auto", spread=True, count=True)
+    yield private.fit(records).release_.with_region(a.level).to_json()
 
 
 def _ball(a):

@@ -51,10 +51,15 @@ def test_the_space_and_the_mechanism_that_contributing_writes_by_hand_keep_their
 
 
 @pytest.mark.slow
-def test_its_plan_runs(capsys):
-    command = re.search(r"^spdlib (plan .*)$", README, re.M)[1]
-    assert main(command.split()) == 0
+def test_its_commands_run(capsys, tmp_path, monkeypatch):
+    plan, release = re.findall(r"^spdlib (.*?)(?: > .*)?$", README, re.M)
+    assert main(plan.split()) == 0
     assert "errs least" in capsys.readouterr().out
+    pytest.importorskip("opendp")
+    monkeypatch.chdir(tmp_path)
+    np.save(release.split()[1], spdlib.random_spd(2000, 3, 0.2, rng=0))
+    assert main(release.split()) == 0
+    assert "0.95" in spdlib.Release.from_json(capsys.readouterr().out).regions
 
 
 def test_its_counts_are_those_of_the_ledger():

@@ -1,10 +1,10 @@
-"""The command `spdlib plan`: what it prints, and what it refuses before anything is printed."""
+"""The command `spdlib`: what `plan` and `release` print, and what they refuse before that."""
 
 import numpy as np
 import pytest
 
-from spdlib import (AffineInvariant, Ball, KendallPlanar, PrivateFrechetMean, Sphere, plan,
-                    records_needed)
+from spdlib import (AffineInvariant, Ball, KendallPlanar, PrivateFrechetMean, Release, Sphere,
+                    mean_logeuclid, plan, random_spd, records_needed)
 from spdlib.cli import main
 
 BALL = Ball(2.0, np.eye(3))
@@ -91,4 +91,62 @@ def test_a_plan_knows_every_space_and_the_tangent_mean(capsys, name, space, cent
 ])
 def test_a_plan_that_is_none_is_refused_before_anything_is_printed(changes, message, capsys):
     code, out, err = planned(capsys, **changes)
+    assert code == 2 and out == "" and err.startswith(f"spdlib: {message}")
+
+
+RELEASE = {"--low": 1e-3, "--high": 1e6, "--epsilon": 1000, "--delta": 1e-6}
+
+
+def released(capsys, path, **changes):
+    """Exit code, output and errors of `spdlib release` of a file at RELEASE with changes."""
+    settings = RELEASE | {f"--{name.replace('_', '-')}": x for name, x in changes.items()}
+    code = main(["release", str(path), *(str(x) for pair in settings.items() for x in pair)])
+    return code, *capsys.readouterr()
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "discrete gaussian"])
+def test_a_file_of_matrices_becomes_a_document_with_a_region(mechanism, capsys, tmp_path):
+    if mechanism != "gaussian":
+        pytest.importorskip("opendp")
+    X = 40 * random_spd(800, 3, 0.2, rng=0)
+    np.save(tmp_path / "X.npy", X)
+    given = {} if mechanism != "gaussian" else {"mechanism": mechanism}
+    code, out, err = released(capsys, tmp_path / "X.npy", level=0.9, **given)
+    document = Release.from_json(out)
+    assert (code, err) == (0, "") and document.mechanism == mechanism and not document.seeded
+    assert (document.n, document.epsilon, document.delta) == (800, 1000.0, 1e-6)
+    assert document.ball.private and document.ball.radius < 2 and document.count < 400
+    assert document.regions == {"0.9": document.region(0.9)} and document.region(0.9) < 0.05
+    np.testing.assert_allclose(document.mean, mean_logeuclid(X), rtol=0.05, atol=2)
+
+
+def test_a_bad_matrix_in_a_file_counts_as_the_centre_where_that_is_asked_for(capsys, tmp_path):
+    X = np.concatenate([40 * random_spd(400, 2, 0.2, rng=0), -np.ones((1, 2, 2))])
+    np.save(tmp_path / "X.npy", X)
+    told = {"mechanism": "gaussian"}
+    code, out, err = released(capsys, tmp_path / "X.npy", **told)
+    assert code == 2 and out == "" and err.startswith("spdlib: X[400] is not positive definite")
+    code, out, _ = released(capsys, tmp_path / "X.npy", on_invalid="center", **told)
+    assert code == 0 and Release.from_json(out).n == 401
+
+
+@pytest.mark.parametrize("content, changes, message", [
+    (np.ones((5, 3)), {}, "'X.npy' has an array of shape (5, 3); accepted is (n, k, k)"),
+    (np.ones(()), {}, "'X.npy' has an array of shape (); accepted is (n, k, k)"),
+    (b"1 2 3", {}, "file is 'X.npy' (EOF"),
+    (np.ones((5, 2, 2)), {"level": 1}, "level is 1.0; accepted are numbers from 0.5 to 0.9999"),
+    (np.ones((5, 2, 2)), {"low": -1}, "low is -1.0; accepted are finite numbers"),
+    (np.ones((5, 2, 2)), {"epsilon": 0, "mechanism": "gaussian"},
+     "epsilon is 0.0; accepted are numbers from 1e-6"),
+    (None, {}, "[Errno 2]"),
+])
+def test_a_release_that_is_none_is_refused_before_anything_is_drawn(content, changes, message,
+                                                                    capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if isinstance(content, bytes):
+        (tmp_path / "X.npy").write_bytes(content)
+    elif content is not None:
+        np.save("X.npy", content)
+    monkeypatch.setattr(PrivateFrechetMean, "_release", pytest.fail)
+    code, out, err = released(capsys, "X.npy", **changes)
     assert code == 2 and out == "" and err.startswith(f"spdlib: {message}")
