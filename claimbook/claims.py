@@ -249,11 +249,13 @@ class claim:
             return bool((spans[name][0] <= read).all() and (read <= spans[name][1]).all())
 
         results = {name: (holds(name, value), f"wanted {_span(spans[name])}") for name in spans}
+        ends = np.abs([*spans.values()])
+        largest = ends[np.isfinite(ends)].max(initial=0)
         standing = [name for name, (survives, _) in results.items() if survives]
         for name, read in runs.items():
             held = any(holds(interval, read) for interval in standing)
-            results[name] = held, f"read {_span((read.min(), read.max()))} there"
-        summary = f"read {_span((value.min(), value.max()))}"
+            results[name] = held, f"read {_span((read.min(), read.max()), largest)} there"
+        summary = f"read {_span((value.min(), value.max()), largest)}"
         self._settle("experiment", summary, "anything inside the interval", results)
 
     def _candidates(self, runs=(), /, *, printed=None, stated=None, corrected=None, measured=None,
@@ -426,8 +428,10 @@ def _count(count, singular, plural):
     return f"{count} {singular if count == 1 else plural}"
 
 
-def _span(span):
-    low, high = (f"{float(s):.3g}" for s in span)
+def _span(span, largest=0.0):
+    """Two ends in words; one that is rounding beside what is `largest` differs by machine: 0."""
+    rounding = min(ROUNDING, SEPARATION * largest)
+    low, high = (f"{0.0 if abs(end) < rounding else float(end):.3g}" for end in span)
     return low if low == high else f"{low} to {high}"
 
 

@@ -642,6 +642,13 @@ def test_a_run_is_read_against_the_interval_that_survives_and_no_other(shown):
         contest("reads", "corrected", value=0.4, **spans, runs={"the run": 0.45})
 
 
+@pytest.mark.parametrize("unit, run, words", [(1.0, [4e-16, 1e-6], "read 0 to 1e-06"),
+                                              (1e-12, [1e-16, 1e-15], "read 1e-16 to 1e-15")])
+def test_what_rounding_leaves_is_shown_as_zero_since_it_differs_by_machine(unit, run, words, shown):
+    contest("reads", value=0.1 * unit, printed=(0.05 * unit, 0.15 * unit), runs={"the run": run})
+    assert records(shown)[0]["checks"][0]["rejected"]["the run"] == f"{words} there"
+
+
 def test_a_run_makes_no_statement_survive_that_the_value_rejects():
     with pytest.raises(Inconclusive, match="leaves 0 candidates standing"):
         contest("reads", value=0.4, printed=(0, 0.15), runs={"the run": 0.9})
