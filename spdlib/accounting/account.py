@@ -120,10 +120,11 @@ class BudgetAccountant:
             with self._held():
                 if not self._fits(spent):
                     who = "" if group is None else f"group {spent.group!r}: "
-                    raise ValueError(f"{who}mechanism is {mechanism!r}; accepted are releases that "
-                                     f"({self.epsilon}, {self.delta}) holds, of which epsilon "
-                                     f"{self._total(spent.group):.6g} is spent"
-                                     f"{self._words_left(spent.group)}")
+                    raise ValueError(
+                        f"{who}mechanism is {mechanism.name!r}; accepted are releases that "
+                        f"({self.epsilon}, {self.delta}) holds, of which epsilon "
+                        f"{self._total(spent.group):.6g} is spent"
+                        f"{self._words_left(spent.group)}")
                 self._spent.append(spent)
             yield
         except BaseException as error:  # an interrupt is no reason to keep what was not used

@@ -17,7 +17,7 @@ import numpy as np
 
 from .._checks import choice, flag, integer, positive
 from ..mechanisms import public_of
-from ..spaces.ball import POLICIES, Ball, ball_radius
+from ..spaces.ball import POLICIES, Ball, FoundBall, ball_radius
 from . import fields, regions
 from .account import Group, group_label
 from .fields import Document, may, must
@@ -37,7 +37,8 @@ FIRST = (  # the fields of version 1, which only PrivateFrechetMean wrote
 class ReleasedBall(Document):
     """The ball of a release: radius, centre, how the space is written, and who knows it.
 
-    `private` says that it was found privately, at a share of the budget; else it is public.
+    `private` says that it was found privately, at a share of the budget or by another release;
+    else it is public.
     """
 
     radius: float = must(lambda value, name: ball_radius(value))
@@ -91,7 +92,7 @@ class Release(Document):
     spread : float
         The mean squared distance of records, clipped about the mean.
     count : int
-        How many records were clipped.
+        How many records were clipped, or were no points of the space.
     regions : dict of str to float
         By their levels, radii about the mean of balls that hold the mean of the population.
     mechanism, statistic, on_invalid : str
@@ -216,9 +217,10 @@ class Release(Document):
         """
         if self.count is not None and self.count > self.n / 2 and not bias:
             warnings.warn(
-                f"{self.count} of {self.n} records lie outside of the ball, as far as the noisy "
-                "count can tell, and the region is about clipped records only; is the ball in the "
-                "unit of the data?", stacklevel=2)
+                f"{self.count} of {self.n} records lie outside of the ball or are no points of the "
+                "space, as far as the noisy count can tell, and the region is about clipped "
+                "records only; is the ball in the unit of the data, are its bounds too tight, or "
+                "are many records singular?", stacklevel=2)
         return regions.region(self, level, bias)
 
     def with_region(self, level: float = 0.95, bias: float = 0.0) -> "Release":
@@ -306,14 +308,14 @@ def in_words(promise: str, mechanism: Any, query: Any, seeded: bool) -> str:
     return promise
 
 
-def released_ball(ball: Ball, private: bool) -> ReleasedBall:
+def released_ball(ball: Ball) -> ReleasedBall:
     """A ball as a document shows it."""
     return ReleasedBall(radius=ball.radius, center=ball.center, space=repr(ball.space),
-                        private=private)
+                        private=isinstance(ball, FoundBall))
 
 
-def document(private: Any, query: Any, mechanism: Any, *, group: Group, seeded: bool,
-             ball: Ball | None = None, **released: Any) -> Release:
+def document(private: Any, query: Any, mechanism: Any, *, group: Group, seeded: bool, ball: Ball,
+             **released: Any) -> Release:
     """The Release of a fitted estimator; `released` are the fields that only its kind has.
 
     Nothing but these depends on a record, and the `ball` where it was found privately.
@@ -321,8 +323,6 @@ def document(private: Any, query: Any, mechanism: Any, *, group: Group, seeded: 
     noise = {name: float(value) for name, value in public_of(mechanism).items()}
     mu = noise.get("mu")
     rho = None if mu is None else noise.get("rho", math.nextafter(mu * mu / 2, math.inf))
-    public = query.domain if hasattr(query, "domain") else query.ball
-    shown = released_ball(ball or public, private=ball is not None)
     versions = {"spdlib": sys.modules["spdlib"].__version__, "python": platform.python_version()}
     for name in PACKAGES:  # those that are installed
         for package in importlib.metadata.distributions(name=name):
@@ -330,8 +330,8 @@ def document(private: Any, query: Any, mechanism: Any, *, group: Group, seeded: 
     return Release(estimator=type(private).__name__, mechanism=mechanism.name,
                    on_invalid=query.on_invalid, noise=noise, epsilon=float(private.epsilon),
                    delta=float(private.delta), mu=mu, rho=rho, privacy=private.privacy_,
-                   adjacency=ADJACENCY, n=query.n, ball=shown, group=group_label(group),
-                   seeded=seeded, versions=versions, **released)
+                   adjacency=ADJACENCY, n=query.n, ball=released_ball(ball),
+                   group=group_label(group), seeded=seeded, versions=versions, **released)
 
 
 def _of_first(content):

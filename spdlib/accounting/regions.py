@@ -56,7 +56,8 @@ def noise_law(release):
         if release.mechanism in ("l2", "laplace", "discrete laplace"):
             return gamma(d, scale=noise["scale"])
     raise ValueError(f"mechanism is {release.mechanism!r} on {release.ball.space}; accepted is "
-                     "noise of a known length on a flat space")
+                     "noise of a known length on a flat space; on a curved one the tangent mean "
+                     "has it, statistic='tangent' with 'gaussian' or 'discrete gaussian'")
 
 
 def within(release, level):
@@ -88,13 +89,13 @@ def apart(one, other, level):
         if release.shrink:
             raise ValueError("shrink is True; accepted for a distance is False, since it may take "
                              "releases further apart")
-    balls = [
-        f"radius {ball.radius} about {ball.center.tolist()} in {ball.space}"
-        for ball in (one.ball, other.ball)
-    ]
-    if balls[0] != balls[1]:
-        raise ValueError(f"other has a ball of {balls[1]}; accepted is one of {balls[0]}, since in "
-                         "balls of their own equal populations have other means")
+    first, second = one.ball, other.ball
+    if (first.radius, first.space, first.center.tolist()) != (second.radius, second.space,
+                                                              second.center.tolist()):
+        raise ValueError(f"other has a ball of radius {second.radius:.6g} in {second.space}; "
+                         f"accepted is the ball of this release, of radius {first.radius:.6g} in "
+                         f"{first.space} and of the same centre, since in balls of their own equal "
+                         "populations have other means. One can be found on both groups together")
     sigma = math.hypot(*(release.noises["means"]["sigma"] for release in (one, other)))
     far = _longest(trace, sigma, np.size(one.step), 1 - 6 * tenth)
     return max(float(np.linalg.norm(one.step - other.step)) - far - cut, 0.0)

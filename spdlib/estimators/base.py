@@ -8,7 +8,9 @@ from typing import Any, Self
 from .._checks import choice, flag
 from ..accounting import in_words, spending
 from ..mechanisms import Noise
+from ..mechanisms.refined import Refined
 from ..queries import ClassSums
+from ..spaces.ball import FoundBall
 
 
 class Estimator:
@@ -69,6 +71,8 @@ class Estimator:
 
     def _promise(self, words, mechanism, query, seeded):
         """Say what has made the release, and what it promises to whom: that is in the `words`."""
+        if isinstance(getattr(query, "domain", None) or query.ball, FoundBall):
+            words += "; another release has found that ball, at a price that comes on top"
         promise = f"({self.epsilon}, {self.delta})-differentially private{words}"
         if getattr(self, "shrink", False):
             promise += "; shrunk towards the centre of the ball, which costs no privacy"
@@ -82,22 +86,30 @@ def paid(delta, mechanism, query, dim, rng, accountant, group):
     All that can be refused is refused here: nothing may be once it draws.
     """
     rng = mechanism.source(rng)
-    _warn(delta, mechanism, query)
+    warn_of_delta(delta, query.n)
+    _warn_of_noise(mechanism, query)
     with spending(accountant, mechanism, dim, group):
         draw = mechanism.prepared(query)
     return lambda: draw(rng)
 
 
-def _warn(delta, mechanism, query):
-    """Warn, by public numbers and before anything is spent, of what is hardly worth its price."""
-    if delta * query.n >= 1:
+def warn_of_delta(delta, n, stacklevel=5):
+    """Warn, by public numbers and before anything is spent, of a promise that is hardly one."""
+    if delta * n >= 1:
         warnings.warn(
-            f"delta is {delta!r} with n = {query.n} records; choose it far below 1/n, since who "
-            "publishes one record in n as it is keeps delta = 1/n", stacklevel=5)
-    if not isinstance(mechanism, Noise) or isinstance(query, ClassSums):
+            f"delta is {delta!r} with n = {n} records; choose it far below 1/n, since publishing "
+            "one record in n, unaltered, already satisfies delta = 1/n", stacklevel=stacklevel)
+
+
+def _warn_of_noise(mechanism, query):
+    """Warn in the same way of noise as long as the ball, the public one or one that is found."""
+    if not isinstance(mechanism, (Noise, Refined)) or isinstance(query, ClassSums):
         return
     root = math.sqrt(query.space.dim)
-    length = root * getattr(mechanism, "sigma", root * getattr(mechanism, "scale", 0))
+    if isinstance(mechanism, Refined):
+        length = root * float(mechanism.sigma(query.radius, query.n))
+    else:
+        length = root * getattr(mechanism, "sigma", root * getattr(mechanism, "scale", 0))
     if length >= query.radius:
         warnings.warn(
             f"the noise is {length:.3g} long, on average, and the radius of the ball "

@@ -164,11 +164,11 @@ class PrivateClassMeans(Estimator):
         words = (f", all means together, when {replaced}, the classes and the ball of radius "
                  f"{query.radius} are public")
         if found:
-            found["balls"] = tuple(released_ball(ball, private=True) for ball in self.balls_)
+            found["balls"] = tuple(map(released_ball, self.balls_))
             words += "; the balls of the classes are part of what is released"
         self._promise(words, mechanism, query, rng is not None)
         self.release_ = document(self, query, mechanism, group=group, seeded=rng is not None,
-                                 means=self.means_, steps=about + steps,
+                                 ball=query.ball, means=self.means_, steps=about + steps,
                                  labels=tuple(self.classes_.tolist()),
                                  counts=np.asarray(counts, float), shrink=self.shrink, **found)
         return self

@@ -9,13 +9,13 @@ from .._checks import Seed, generator
 from ..accounting.account import Account, Group, spending
 from ..mechanisms import DiscreteLaplace
 from ..queries import FrechetMean
-from ..spaces.ball import Ball, outside_ball
+from ..spaces.ball import Ball
 
 
 @np.errstate(all="ignore")  # a warning, where a square is no float, would speak of the data
 def private_clipped_count(X: ArrayLike, ball: Ball, epsilon: float, *, on_invalid: str = "raise",
                           rng: Seed = None, accountant: Account = None, group: Group = None) -> int:
-    """How many records are outside the public ball, with noise: a release of its own that costs ε.
+    """How many records are outside the public ball or are no points, with noise, at a price of ε.
 
     How many records a mean clips is a fact about the data and stays inside; this count, ε-DP where
     one of n records is replaced by any other, may leave. The noise is an integer, drawn exactly
@@ -53,6 +53,6 @@ def private_clipped_count(X: ArrayLike, ball: Ball, epsilon: float, *, on_invali
     query = FrechetMean(X, ball, on_invalid)
     mechanism, rng = DiscreteLaplace(epsilon), None if rng is None else generator(rng)
     with spending(accountant, mechanism, 1, group):
-        count = int(outside_ball(query.bare_steps(), query.radius).sum())
+        count = query.outside()
     source = random.SystemRandom() if rng is None else random.Random(rng.bytes(32))
     return min(max(count + mechanism.draw(source), 0), query.n)

@@ -287,6 +287,8 @@ class PrivateFrechetMean(Estimator):
     def _ball(self):
         """The ball in which the statistic is a Fréchet mean: for the tangent mean, the chart."""
         tangent = choice(self.statistic, "statistic", ("frechet", "tangent")) == "tangent"
+        if isinstance(self.delta, Ball) and self.ball is None:
+            raise ValueError(f"delta is {self.delta!r}; accepted is a number, and then the ball")
         ball = checked_ball(self.ball)
         return ball.tangent() if tangent else ball
 
@@ -329,7 +331,7 @@ class PrivateFrechetMean(Estimator):
         self._promise(words, mechanism, query, seeded)
         if mechanism.is_proved(query):
             self.release_ = document(self, query, mechanism, group=group, seeded=seeded,
-                                     mean=self.mean_, step=step, **found,
+                                     ball=self.ball_, mean=self.mean_, step=step, **found,
                                      log_mean=getattr(self, "log_mean_", None),
                                      statistic=self.statistic, shrink=self.shrink,
                                      largest_share=1 / query.divisor)  # the largest weight is 1
@@ -341,7 +343,7 @@ class PrivateFrechetMean(Estimator):
         (way,), (radius,), (step,), (spread,) = found.about, found.radii, found.steps, found.spread
         fields = {"shares": mechanism.shares, "noises": mechanism.noises(radius)}
         if mechanism.rounds:
-            self.ball_ = fields["ball"] = query.ball.moved(way, radius)
+            self.ball_ = query.ball.moved(way, radius)
             words += f"; the ball of radius {radius:.6g} is part of what is released"
         if "spread" in mechanism.shares:
             self.spread_ = fields["spread"] = float(spread)

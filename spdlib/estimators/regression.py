@@ -218,8 +218,8 @@ class PrivateGeodesicRegression(Estimator):
         self._promise(words, mechanism, query, rng is not None)
         if mechanism.is_proved(query):
             self.release_ = document(self, query, mechanism, group=group, seeded=rng is not None,
-                                     point=self.point_, velocity=self.velocity_, shrink=False,
-                                     x_range=np.array([low, high]), speed=query.speed)
+                                     ball=query.domain, point=self.point_, velocity=self.velocity_,
+                                     shrink=False, x_range=np.array([low, high]), speed=query.speed)
         return self
 
     def predict(self, x: ArrayLike) -> np.ndarray:

@@ -11,6 +11,7 @@ from ..queries import FrechetMean
 from ..queries.mean import checked_ball
 from ..queries.passes import Asked, Passes
 from ..spaces.ball import Ball
+from .base import warn_of_delta
 
 NOISE = {"gaussian": TangentGaussian, "discrete gaussian": DiscreteGaussian}
 
@@ -67,6 +68,7 @@ def private_spread(X: ArrayLike, ball: Ball, epsilon: float, delta: float, *,
     asked = Asked(query.ball, query.n, 0.5, total)
     made = NOISE[choice(mechanism, "mechanism", NOISE)].with_mu(asked, gdp_mu(epsilon, delta))
     rng = made.source(rng)
+    warn_of_delta(delta, query.n, stacklevel=4)
     with spending(accountant, made, 1, group):
         draw = made.prepared(asked)
     return float(np.clip(draw(rng)[0] / query.n, 0, 1)) * query.radius**2

@@ -11,7 +11,6 @@ import random
 import numpy as np
 
 from .._checks import number
-from ..spaces.ball import outside_ball
 from .base import Mechanism, public_of
 from .integers import DiscreteLaplace
 
@@ -72,7 +71,7 @@ class Counted(Mechanism):
 
     def _prepared(self, query):
         draw = self.base.prepared(query)
-        clipped = int(outside_ball(query.bare_steps(), query.radius).sum())
+        clipped = query.outside()
 
         def answers(rng, shape):
             source = random.SystemRandom() if rng is None else random.Random(rng.bytes(32))

@@ -242,7 +242,7 @@ class Refined(Mechanism):
             told = noisy(passes.spread(about, radii, steps), "spread")
             spread = np.clip(told / np.maximum(counts, 1), 0, 1) * radii**2
         if "count" in self.shares:
-            near = noisy(passes.near(about, radii), "count")
+            near = noisy(passes.near(about, radii, sound=True), "count")
             clipped = np.clip(np.rint(self.n - near), 0, self.n)
         return np.column_stack([about, steps, radii, counts, spread, clipped])
 
@@ -264,7 +264,8 @@ def refined(choice, query, epsilon, delta, refine=None, shrink=False, spread=Non
     `choice` is that of the noise. ValueError for what cannot be had together.
     """
     named = isinstance(refine, str) and refine == "auto"
-    if not (refine is None or named or isinstance(refine, numbers.Integral)):
+    whole = isinstance(refine, numbers.Integral) and not isinstance(refine, bool)
+    if not (refine is None or named or whole):
         raise ValueError(f"refine is {refine!r}; accepted are None, 'auto' and rounds from 1 to "
                          f"{MOST_ROUNDS}")
     rounds = 0

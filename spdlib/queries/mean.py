@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import EPS, choice, finite, integer, is_lazy, number
 from ..spaces import Space
-from ..spaces.ball import POLICIES, Ball, ball_radius, clip_to_ball
+from ..spaces.ball import POLICIES, Ball, ball_radius, clip_to_ball, outside_ball
 from ..spaces.means import largest_radius, unit
 from .sums import ClippedSum, read_records
 
@@ -155,13 +155,22 @@ class FrechetMean(Mean):
 
     def bare_steps(self) -> np.ndarray:
         """The same, before any record is clipped, shape `(n, dim)`. They are not private."""
+        return self._seen()[0]
+
+    def outside(self) -> int:
+        """How many records are outside of the ball or no points. It is not private."""
+        steps, sound = self._seen()
+        return int((outside_ball(steps, self.radius) | ~sound).sum())
+
+    def _seen(self):
+        """Steps to the records, and which are points."""
         if not isinstance(self._X, np.ndarray):
             raise ValueError("the records are a dask array or came in batches; accepted where each "
                              "of them is asked for is an array in memory, as X.compute() makes")
         if self.weights is not None:
             raise ValueError("the records have weights; accepted where each of them is asked for "
                              "is None")
-        return self.ball.seen(self._X, self.on_invalid)[0]
+        return self.ball.seen(self._X, self.on_invalid)
 
     @property
     def as_read(self) -> ArrayLike:

@@ -81,14 +81,14 @@ class Passes:
 
         return Asked(self.query.ball, self.query.n, 1.0, total)
 
-    def near(self, about, radii):
-        """Numbers of records within the radii: `Asked`.
+    def near(self, about, radii, sound=False):
+        """Numbers of records within the radii, of those that are `sound` or of all: `Asked`.
 
         One record moves one of them by 1 or, where labels are private, two.
         """
         moved = math.nextafter(math.sqrt(0.5), 1) if self.private else 0.5
         return Asked(self.query.ball, self.query.n, moved,
-                     lambda grid=None: self._pass(about, radii, None))
+                     lambda grid=None: self._pass(about, radii, None, sound=sound))
 
     def spread(self, about, radii, means):
         """Sums of squared distances, of at most a radius, from `means`, steps from the centres.
@@ -113,8 +113,8 @@ class Passes:
         steps = answer[:size].reshape(len(radii), -1) / np.maximum(counts, 1)[:, None]
         return steps * there[:, None], counts
 
-    def _pass(self, about, radii, grid, means=None):
+    def _pass(self, about, radii, grid, means=None, sound=False):
         query = self.query
         empty = ClassSum(query.ball, query.n, self.on_invalid, grid, about, radii, means,
-                         raw=is_lazy(self._X))
+                         raw=is_lazy(self._X), sound=sound)
         return empty.add(self._X, self._codes).total

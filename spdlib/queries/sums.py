@@ -105,13 +105,15 @@ class ClassSum(ClippedSum):
 
     Without a grid, numbers within the radii, and with `means` squared distances from these, shape
     `(classes,)`. Steps are in units of the `radii`, and clipped to the length `most`. `raw` says
-    whether it is given records, and not the steps from the ball's centre.
+    whether it is given records, and not the steps from the ball's centre; `sound`, whether numbers
+    leave out what is no point and counts as the centre elsewhere.
     """
 
-    def __init__(self, ball, n, on_invalid, grid, about, radii, means=None, most=1.0, raw=True):
+    def __init__(self, ball, n, on_invalid, grid, about, radii, means=None, most=1.0, raw=True,
+                 sound=False):
         super().__init__(ball, n, on_invalid, grid)
         self.about, self.radii, self.means = about, radii, means
-        self.most, self.raw, self.near = most, raw, grid is None
+        self.most, self.raw, self.near, self.sound = most, raw, grid is None, sound
         single = self.near or means is not None
         self.total = np.zeros(len(radii) if single else about.shape)
 
@@ -147,6 +149,8 @@ class ClassSum(ClippedSum):
         y[far] = drawn_in(off[far], 2 * radii[far]) / radii[far, None]
         if self.near:
             within = ~outside_ball(off, radii[:, None])
+            if self.sound:
+                within &= ~np.isnan(steps).any(axis=1)
             return np.bincount(codes[within & (codes >= 0)], minlength=len(self.radii)) * 1.0
         if self.means is not None:
             y = project_to_ball(y, 1.0) - (self.means / self.radii[:, None])[codes]
@@ -157,7 +161,7 @@ class ClassSum(ClippedSum):
 
     def _empty(self):
         return ClassSum(self.ball, self.n, self.on_invalid, None if self.near else self.grid,
-                        self.about, self.radii, self.means, self.most, self.raw)
+                        self.about, self.radii, self.means, self.most, self.raw, self.sound)
 
 
 def read_records(X, space, on_invalid="raise"):

@@ -139,18 +139,13 @@ class Ball:
         ball.__setstate__({"radius": radius, "center": self.center, "space": space})
         return ball
 
-    def moved(self, step: np.ndarray, radius: float) -> "Ball":
+    def moved(self, step: np.ndarray, radius: float) -> "FoundBall":
         """The ball of this radius about the point to which a step from the centre leads.
 
-        Nothing is refused: the step and the radius may be what a release has found.
+        Nothing is refused: the step and the radius are what a release has found.
         """
-        ball = object.__new__(Ball)
-        ball.__setstate__({
-            "radius": float(radius),
-            "center": self.space.exp(self.center, step),
-            "space": self.space
-        })
-        return ball
+        center = self.space.exp(self.center, step)
+        return _found({"radius": float(radius), "center": center, "space": self.space})
 
     @property
     def harmless(self) -> bool:
@@ -206,6 +201,24 @@ class Ball:
             space.points(X, name)  # says what is wrong
             raise ValueError(f"{name}[{sound.argmin()}] is none; accepted are points of {space!r}")
         return steps, sound
+
+
+class FoundBall(Ball):
+    """A ball that a release has found: it is known, and it has had a price of its own.
+
+    It equals the `Ball` of the same numbers. Documents of what is released in it say that it is
+    private.
+    """
+
+    def _about_the_same(self, radius, space):
+        return _found(vars(super()._about_the_same(radius, space)))
+
+
+def _found(state):
+    """The FoundBall of this radius, centre and space."""
+    ball = object.__new__(FoundBall)
+    ball.__setstate__(state)
+    return ball
 
 
 def ball_radius(radius):

@@ -154,7 +154,7 @@ def test_losses_that_are_hardly_ever_finite_compose_to_no_promise_at_all():
 @pytest.mark.slow
 def test_an_account_of_such_losses_refuses_in_its_own_words():
     account = spent(RiemannianLaplace(1.0, 0.1), budget=(1000, 1e-6))
-    with pytest.raises(ValueError, match="^mechanism is TangentGaussian.*; accepted are releases"):
+    with pytest.raises(ValueError, match="^mechanism is 'gaussian'; accepted are releases"):
         spend(account, gaussian(950.0))
     with pytest.raises(ValueError, match="^mechanism is RiemannianLaplace"):
         spend(account, RiemannianLaplace(1.0, 1000.0))
@@ -165,7 +165,7 @@ def test_an_account_of_such_losses_refuses_in_its_own_words():
 def test_an_account_accepts_an_l2_entry_of_the_dimension_that_it_was_made_for():
     noise = L2Mechanism(1.0, 0.5, 1e-6, 10)
     account = BudgetAccountant(0.5, 1e-6)
-    with pytest.raises(ValueError, match="^mechanism is L2"):
+    with pytest.raises(ValueError, match="^mechanism is 'l2'"):
         spend(account, noise, d=2)  # in which the same scale promises less
     spend(account, noise, d=10)
     assert 0.499 < account.total() <= 0.5
@@ -176,9 +176,9 @@ def test_an_account_accepts_an_l2_entry_of_the_dimension_that_it_was_made_for():
 def test_a_budget_without_delta_holds_pure_promises_only():
     account = BudgetAccountant(1.0, 0)
     for mechanism in gaussian(1e-6), gaussian(0.5):
-        with pytest.raises(ValueError, match="^mechanism is TangentGaussian"):
+        with pytest.raises(ValueError, match="^mechanism is 'gaussian'"):
             spend(account, mechanism)
-    with pytest.raises(ValueError, match="^mechanism is L2"):
+    with pytest.raises(ValueError, match="^mechanism is 'l2'"):
         spend(account, L2Mechanism(1.0, 0.9, 0.2, 3))  # whose largest loss is above 1
     spend(account, RiemannianLaplace(1.0, 0.5))
     spend(account, L2Mechanism(1.0, 0.1, 1e-9, 3))
@@ -190,7 +190,7 @@ def test_a_group_without_room_is_refused_while_another_still_has_some():
     spend(account, gaussian(0.9), group="a")
     spend(account, gaussian(0.3), group="b")
     for label in "a", None:
-        with pytest.raises(ValueError, match="mechanism is TangentGaussian"):
+        with pytest.raises(ValueError, match="mechanism is 'gaussian'"):
             spend(account, gaussian(0.6), group=label)
     spend(account, gaussian(0.6), group="b")
     mu = math.hypot(gdp_mu(0.3, 1e-6), gdp_mu(0.6, 1e-6))
@@ -387,7 +387,7 @@ def test_a_regression_is_paid_for_like_a_mean():
     assert account.total() == pytest.approx(0.5)
     exact = PrivateGeodesicRegression(0.6, 0, SPHERE, 1.0,
                                       mechanism=TruncatedCurveLoss.with_options(clip=0.2))
-    with pytest.raises(ValueError, match="^mechanism is TruncatedCurveLoss"):
+    with pytest.raises(ValueError, match="^mechanism is 'truncated loss'"):
         exact.fit(x, POINTS, accountant=account)
 
 

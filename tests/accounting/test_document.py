@@ -205,8 +205,9 @@ def test_nothing_is_shown_of_a_mechanism_but_what_its_class_lists(name, heir):
             setattr(mechanism, planted, SECRET)
     mechanism.records, mechanism.public = np.full(3, SECRET), ("norm", "records")
     query, private = FrechetMean(X, BALL), PrivateFrechetMean(1.0, 1e-6, BALL).fit(X, rng=7)
-    one = document(private, query, mechanism, group=None, seeded=False, mean=private.mean_,
-                   step=np.zeros(6), statistic="frechet", largest_share=1 / 60, shrink=False)
+    one = document(private, query, mechanism, group=None, seeded=False, ball=BALL,
+                   mean=private.mean_, step=np.zeros(6), statistic="frechet", largest_share=1 / 60,
+                   shrink=False)
     assert list(one.noise) == public
     poor, account = BudgetAccountant(0.01, 1e-6), BudgetAccountant(9.0, 1e-3)
     account.spending(mechanism, 6).__enter__()

@@ -1,6 +1,8 @@
 """A ball that is drawn closer: what each part costs, what one record moves, and what is found."""
 
+import copy
 import math
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -8,8 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from spdlib import (Ball, DiscreteGaussian, KendallPlanar, LogEuclidean, PrivateClassMeans,
-                    PrivateFrechetMean, Release, Sphere, TangentGaussian, distance_logeuclid, expm,
-                    invvecd, mean_logeuclid)
+                    PrivateFrechetMean, PrivateGeodesicRegression, Release, Sphere, TangentGaussian,
+                    distance_logeuclid, expm, invvecd, mean_logeuclid)
 from spdlib.accounting import BudgetAccountant
 from spdlib.calibration import gdp_mu
 from spdlib.mechanisms.refined import MOST_ROUNDS, Refined, refined
@@ -158,6 +160,37 @@ def test_the_count_is_that_of_the_records_outside_of_the_ball_found(mechanism):
     assert made.release_.shares["count"] == 0.02
     none = PrivateFrechetMean(1.0, 1e-6, WIDE, mechanism, count=0.1).fit(X)
     assert 0 <= none.count_ <= 4000 and none.ball_ == WIDE and not none.release_.ball.private
+
+
+@pytest.mark.parametrize("refine", [None, 3])
+@pytest.mark.parametrize("chunks", [None, 700])
+def test_the_count_has_what_is_no_matrix_though_it_lies_at_the_centre(refine, chunks):
+    X = data(3000, 0.3, np.random.default_rng(8))
+    X[:1600] = -np.eye(3)
+    if chunks:
+        X = pytest.importorskip("dask.array").from_array(X, (chunks, 3, 3))
+    made = PrivateFrechetMean(100.0, 1e-6, WIDE, on_invalid="center", refine=refine, count=True,
+                              spread=True).fit(X)
+    sigma = made.release_.noises["count"]["sigma"]
+    assert 1600 - 5 * sigma < made.count_ < 1600 + (140 if refine else 0) + 5 * sigma
+    with pytest.warns(UserWarning, match="are many records singular"):
+        made.release_.region()
+
+
+def test_a_ball_that_was_found_is_private_in_what_is_released_in_it():
+    X = data(3000, 0.3, np.random.default_rng(8))
+    ball = PrivateFrechetMean(1.0, 1e-6, WIDE, refine=3).fit(X).ball_
+    wider = ball.of_radius(2 * ball.radius)
+    assert ball == Ball(ball.radius, ball.center) and ball.tangent() is ball
+    for found in ball, wider, copy.deepcopy(wider), pickle.loads(pickle.dumps(wider)):
+        made = PrivateFrechetMean(1.0, 1e-6, found).fit(X)
+        classes = PrivateClassMeans(1.0, 1e-6, found, [0, 1]).fit(X, np.arange(3000) % 2)
+        curve = PrivateGeodesicRegression(1.0, 1e-6, found, 1.0, (0, 1)).fit(np.ones(3000) / 2, X)
+        for each in made, classes, curve:
+            assert each.release_.ball.private
+            assert "another release has found that ball" in each.release_.privacy
+        public = PrivateFrechetMean(1.0, 1e-6, Ball(found.radius, found.center)).fit(X)
+        assert not public.release_.ball.private and "another release" not in public.privacy_
 
 
 def test_a_record_that_is_none_is_the_release_s_centre_found_and_has_its_distance():
