@@ -1,4 +1,4 @@
-"""What the estimators share: parameters by name, how they show, when they shrink."""
+"""What the estimators share: parameters by name, how they are shown, when they shrink."""
 
 import inspect
 import math
@@ -16,7 +16,7 @@ from ..spaces.ball import FoundBall
 class Estimator:
     """Parameters are set by `__init__` and nothing else; what `fit` learns ends in `_`.
 
-    `MOVED` has for arguments of earlier versions what stands in their place.
+    `MOVED` says what replaces the arguments of earlier versions.
     """
 
     SUPERVISED = False  # whether `fit` cannot do without `y`
@@ -29,7 +29,7 @@ class Estimator:
     def set_params(self, **parameters: Any) -> Self:
         """Set parameters by name; returns itself. ValueError for an unknown name.
 
-        One of an earlier version is refused with the call of today.
+        A parameter of an earlier version is refused, with the call that replaces it.
         """
         for name, value in parameters.items():
             if name in self.MOVED:
@@ -56,7 +56,7 @@ class Estimator:
         return {name: each for name, each in parameters.items() if each.kind != each.VAR_KEYWORD}
 
     def _refuse(self, moved):
-        """ValueError for arguments of earlier versions, with the call of today."""
+        """ValueError for arguments of earlier versions, with the call that replaces them."""
         for name, value in moved.items():
             if name not in self.MOVED:
                 raise TypeError(f"{type(self).__name__} has no argument {name!r}; accepted are "
@@ -83,7 +83,7 @@ class Estimator:
 def paid(delta, mechanism, query, dim, rng, accountant, group):
     """What draws an answer of `dim` coordinates, once it is paid for.
 
-    All that can be refused is refused here: nothing may be once it draws.
+    All that can be refused is refused here: nothing may be refused once it draws.
     """
     rng = mechanism.source(rng)
     warn_of_delta(delta, query.n)

@@ -18,12 +18,12 @@ from .base import Estimator, check_shrinks, paid
 class PrivateClassMeans(Estimator):
     """(ε, δ)-DP Fréchet means of several classes together, on a flat space.
 
-    All of them are one release, with the promise of one. What it holds for is named by `labels`.
-    Neighbours differ in one record, replaced by any other. With private labels its label goes with
-    it, so that it may leave one class for another; the numbers of records in the classes are
-    private then, and are released with the means at no cost. With public labels it stays in its
-    class, and labels and numbers are public. The total number is public, and so are the classes and
-    the ball, to which records outside of it are clipped.
+    All of them are one release, with the promise of one. `labels` says for which neighbours it
+    holds. Neighbours differ in one record, replaced by any other. With private labels its label is
+    replaced with it, so that it may leave one class for another; the numbers of records in the
+    classes are private then, and are released with the means at no cost. With public labels it
+    stays in its class, and labels and numbers are public. The total number is public, and so are
+    the classes and the ball, to which records outside of it are clipped.
 
     Parameters
     ----------
@@ -33,24 +33,25 @@ class PrivateClassMeans(Estimator):
         The public ball, of a flat space, chosen without a look at the data. A curved space has a
         flat one at each public centre: `ball.tangent()`.
     classes : sequence
-        The labels that there may be, numbers or strings, in the order of the means. Public: name
-        those that might occur, not those that did.
+        The possible labels, numbers or strings, in the order of the means. Public: name the labels
+        that might occur, not the labels that did.
     mechanism : str, class of a Mechanism, or one `with_options`
         "gaussian", "classical gaussian", "discrete gaussian", or one of your own.
         Noise is added to the sums of all classes as to one vector. So it has to be Gaussian: the
         price of other noise grows with the number of classes. With "discrete gaussian" the promise
-        holds for the floats that leave; take it for every release that leaves the house.
+        holds for the floats that are published; use it for every release that you publish.
     on_invalid : {"raise", "center"}
-        What happens to a record that is no point of the space and, with private labels, to a label
-        that is none of the classes. "raise" refuses the data set, and the exception speaks of the
-        data: keep it inside. "center" puts the public centre in the record's place, and counts a
-        record without a class in none. A public label that is none is always refused.
+        What happens to a record that is not a point of the space and, with private labels, to a
+        label that is not one of the classes. "raise" refuses the data set, and the exception speaks
+        of the data: do not publish it. "center" puts the public centre in the record's place, and
+        counts a record without a class in no class. A public label that is not one of the classes
+        is always refused.
     labels : {"private", "public"}
         Whether a neighbour may have another label.
     shrink : bool
-        Whether each mean is drawn towards the centre by what the noise of its sum says, before it
-        is projected, as `PrivateFrechetMean` does it; on spaces of 3 dimensions and more. The mean
-        of a class that is small beside the noise then often is the centre.
+        Whether each mean is drawn towards the centre, by an amount that depends on the noise of its
+        sum, before it is projected, as in `PrivateFrechetMean`; on spaces of 3 dimensions and more.
+        The mean of a class that is small beside the noise then often is the centre.
     refine : None, "auto" or int
         As of `PrivateFrechetMean`: here each class gets a ball of its own.
 
@@ -67,8 +68,8 @@ class PrivateClassMeans(Estimator):
         Numbers of records: noisy ones with private labels, which may be below 0, exact public ones
         with public labels.
     mechanism_ : Mechanism
-        What made it. Its scale is that of the noise on the sums: that on a mean is as many times
-        smaller as its class has records.
+        What made it. Its scale is the scale of the noise on the sums; the scale of the noise on a
+        mean is this divided by the number of records in its class.
     privacy_ : str
         The promise in words.
     release_ : Release
@@ -78,8 +79,8 @@ class PrivateClassMeans(Estimator):
     -----
     A mean is the noisy sum over the noisy number, or over 1 where that is less, and projected onto
     the ball. Where a class is small beside the noise, this is noise: some point of the ball, mostly
-    far from its centre. `counts_` tells, beside the scale of its own noise,
-    `mechanism_.sigma / radius`. A class that is missing is one of these and leaks nothing; if
+    far from its centre. `counts_` shows this, if it is compared with the scale of its own noise,
+    `mechanism_.sigma / radius`. A class without records is such a class and leaks nothing; if
     labels are public, its mean is the centre. What `PrivateFrechetMean` says of `rng` and of noise
     in floating point is true here, too.
 
@@ -127,8 +128,8 @@ class PrivateClassMeans(Estimator):
         Raises
         ------
         ValueError
-            For a parameter, a shape, a record or a label that is none. Then nothing has been drawn,
-            and no attribute of an earlier fit is left.
+            For an invalid parameter, shape, record or label. Then nothing has been drawn, and no
+            attribute of an earlier fit is left.
         """
         self._forget()
         query = ClassSums(X, y, self.classes, self.ball, self.on_invalid, self.labels)

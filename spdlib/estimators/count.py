@@ -17,9 +17,9 @@ def private_clipped_count(X: ArrayLike, ball: Ball, epsilon: float, *, on_invali
                           rng: Seed = None, accountant: Account = None, group: Group = None) -> int:
     """How many records are outside the public ball or are no points, with noise, at a price of ε.
 
-    How many records a mean clips is a fact about the data and stays inside; this count, ε-DP where
-    one of n records is replaced by any other, may leave. The noise is an integer, drawn exactly
-    from the system's entropy; its standard deviation is about √2/ε.
+    How many records a mean clips is a fact about the data and is not published; this count, ε-DP
+    where one of n records is replaced by any other, may be published. The noise is an integer,
+    drawn exactly from the system's entropy; its standard deviation is about √2/ε.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ def private_clipped_count(X: ArrayLike, ball: Ball, epsilon: float, *, on_invali
     Raises
     ------
     ValueError
-        For a parameter or a record that is none, or what the budget does not hold; nothing was
-        drawn then.
+        For an invalid parameter or record, or what the budget does not hold; nothing was drawn
+        then.
 
     Examples
     --------

@@ -22,9 +22,9 @@ class PrivateFrechetMean(Estimator):
 
     Neighbours differ in one record, replaced by any other; the number of records is public. Records
     outside of the ball are clipped to it, so the promise holds for any data. The release lies in
-    the same ball, which holds the mean of the clipped records: it is projected onto it where that
-    is sure never to take it further from that mean, which costs no privacy, and is drawn in it
-    elsewhere.
+    the same ball, which holds the mean of the clipped records. Where a projection onto the ball
+    never takes a release further from that mean, the release is projected, which costs no privacy;
+    elsewhere it is drawn in the ball.
 
     Parameters
     ----------
@@ -32,25 +32,25 @@ class PrivateFrechetMean(Estimator):
         The promise: ε from 1e-6 to 1e3, δ from 1e-300 to 1/2, or 0 for the pure ones: "laplace",
         "k-norm gradient" and "truncated loss".
     ball : Ball
-        The public ball: choose it without looking at the data. `Ball.from_bounds` makes one of
+        The public ball: choose it without looking at the data. `Ball.from_bounds` makes one from
         bounds on eigenvalues.
     mechanism : str, class of a Mechanism, or one `with_options`
         "gaussian" or "classical gaussian", the tangent Gaussian with its analytic or its classical
         scale, and "l2", the ℓ2 mechanism, are (ε, δ)-DP; on a curved space their noise is added in
         the chart at the centre. "laplace", the Riemannian Laplace, "k-norm gradient" and
-        "truncated loss" are ε-DP; the last wants to be told from which distance on a record is not
-        felt, as `TruncatedLoss.with_options(clip=0.1)`. Which of the four that add noise errs least
-        on a flat space depends on the dimension, ε and δ, not on the data. "discrete gaussian", on
-        flat spaces and for the tangent mean, errs as "gaussian" does up to some ten million
-        records, and its promise holds for the floats that leave: with OpenDP (`spdlib[hardened]`),
-        take it for every release that leaves the house.
+        "truncated loss" are ε-DP; the last needs the distance beyond which a record has no further
+        effect, as in `TruncatedLoss.with_options(clip=0.1)`. Which of the four that add noise errs
+        least on a flat space depends on the dimension, ε and δ, not on the data. "discrete
+        gaussian", on flat spaces and for the tangent mean, errs as "gaussian" does up to some ten
+        million records, and its promise holds for the floats that are published: with OpenDP
+        (`spdlib[hardened]`), use it for every release that you publish.
     on_invalid : {"raise", "center"}
-        What happens to a record that is no point of the space, that is masked, or that has entries
-        which are no numbers. "raise" refuses the data set, and the exception speaks of the data:
-        keep it inside. "center" puts the public centre in its place: each record is mapped by
-        itself, so n stays public and the sensitivity stands. It is meant for a few records: with
-        `refine` a bad one counts as the centre of the ball as found, and nothing says how many
-        there were.
+        What happens to a record that is not a point of the space, that is masked, or that has
+        entries which are not numbers. "raise" refuses the data set, and the exception speaks of the
+        data: do not publish it. "center" puts the public centre in its place: each record is mapped
+        by itself, so n stays public and the sensitivity does not change. It is meant for a few
+        records: with `refine` a bad one counts as the centre of the ball as found, and nothing says
+        how many there were.
     statistic : {"frechet", "tangent"}
         What is released: the Fréchet mean, or the tangent mean, the point to which the mean of the
         steps from the centre leads. That is a mean in a flat space, `ball.tangent()`: no curvature
@@ -58,24 +58,24 @@ class PrivateFrechetMean(Estimator):
     shrink : bool
         Whether a release with Gaussian noise is drawn towards the centre before it is projected
         (`shrink_to_center`), in a flat space of 3 dimensions or more. That costs no privacy, and
-        the mean squared distance from the mean of the clipped records gets smaller
-        than that of the noise, wherever it lies; much smaller where the noise is as large as the
-        ball. It may get larger than that of the projection alone by up to 8% (1% at d = 45), for a
+        makes the mean squared distance from the mean of the clipped records smaller than the mean
+        square of the noise, wherever that mean lies; much smaller where the noise is as large as
+        the ball. It may be larger than after projection alone by up to 8% (1% at d = 45), for a
         mean near the sphere of a ball that is larger than the noise. `expected_error` knows both.
     refine : None, "auto" or int
-        Rounds in which a small share of the budget draws the ball closer about the records before
+        Rounds in which a small share of the budget finds a smaller ball about the records before
         the rest of it goes to their mean (`spdlib.mechanisms.refined`): with "gaussian" and
         "discrete gaussian", in a flat space or for the tangent mean, without weights. Where bounds
         are honest and wide, errors are several times as small. "auto" is three rounds where there
-        are enough records for a first centre, and else none.
+        are enough records for a first centre, and none otherwise.
     spread : None, True or float
         Share of the budget (of μ²; True is 0.05) for the mean squared distance of the records from
         the release, in the ball and again about the release clipped to its radius R: one record
-        moves it by R²/n (claim SP-36). It takes what `refine` takes.
+        moves it by R²/n (claim SP-36). It is available where `refine` is.
     count : None, True or float
         Share of the budget (True is 0.02; of μ², or of ε where the promise is pure) for the number
-        of records outside of the ball, which tells whether the ball was chosen well. It takes what
-        `refine` takes, or a pure mechanism, on any space.
+        of records outside of the ball, which tells whether the ball was chosen well. It is
+        available where `refine` is, and with a pure mechanism on any space.
     n : int, optional
         Public number of the records that come in batches; used by `partial_fit` only.
 
@@ -95,11 +95,12 @@ class PrivateFrechetMean(Estimator):
         With `spread`, the noisy mean squared distance of the records from the release.
     mechanism_ : Mechanism
         What made it, with the scale of its noise: `mechanism_.sigma` and `.mu`, or `.scale`; with
-        `refine`, `spread` and `count` scales are by part in `release_.noises`.
+        `refine`, `spread` and `count` the scales of the parts are in `release_.noises`.
     privacy_ : str
         The promise in words.
     release_ : Release
-        All of this as a document that may be published, `release_.to_json()`; none of a chain's.
+        All of this as a document that may be published, `release_.to_json()`; what a chain has
+        drawn gets none.
 
     Notes
     -----
@@ -107,14 +108,14 @@ class PrivateFrechetMean(Estimator):
     returned. Each call of `fit` is a release of its own and costs its own (ε, δ). The estimator
     keeps no generator, and nothing of the data but the release.
 
-    The promise of all but "discrete gaussian" is that of noise in real numbers. The low-order bits
-    of float64 noise can tell two data sets apart (Mironov 2012; Haney et al. 2022): of the answers
-    0 and 1, released at ε = 1 and δ = 1e-6 with sensitivity 1, the one shows last bits in over 1%
-    of its releases that the other never shows, and rounding such a release is no proof. NumPy's
-    generators are not cryptographic either: who can guess a seed can take the noise away, so give
-    `rng` for experiments only. "discrete gaussian" adds exact noise to exact sums, in integers and
-    from the system's entropy, and takes no `rng` (claim SP-21). How long that takes, what stays in
-    memory and an exception that speaks of a record are outside of any promise.
+    The promise of all but "discrete gaussian" is a promise for noise in real numbers. The low-order
+    bits of float64 noise can tell two data sets apart (Mironov 2012; Haney et al. 2022): take the
+    answers 0 and 1, released at ε = 1 and δ = 1e-6 with sensitivity 1. In over 1% of its releases
+    one of them shows last bits that the other never shows, and rounding such a release proves
+    nothing. NumPy's generators are not cryptographic either: anyone who can guess a seed can remove
+    the noise, so give `rng` for experiments only. "discrete gaussian" adds exact noise to exact
+    sums, in integers and from the system's entropy, and takes no `rng` (claim SP-21). How long that
+    takes, what stays in memory and an exception that mentions a record are outside of any promise.
 
     Examples
     --------
@@ -161,8 +162,8 @@ class PrivateFrechetMean(Estimator):
         ----------
         X : array or dask.array of shape (n, k, k), or (n, *space.shape)
             Points of the space. A dask array (`spdlib[dask]`) is summed on its cluster, each chunk
-            where it is, and the release has the bits that it has here: on log-Euclidean matrices up
-            to size 64 on any processors, by the kernel; else, and for matrices that border on not
+            where it is, and the release has the same bits as here: on log-Euclidean matrices up to
+            size 64 on any processors, by the kernel; otherwise, and for matrices that border on not
             being SPD, where all workers have the same processors and versions. Workers that compute
             by another `kernel_path` are refused. On flat spaces, and not for "k-norm gradient" and
             "truncated loss", which ask for each record.
@@ -174,9 +175,9 @@ class PrivateFrechetMean(Estimator):
             For experiments: a `numpy.random.Generator` or a seed; None takes fresh entropy from the
             system. It is not kept. "discrete gaussian" takes None only.
         accountant : BudgetAccountant, optional
-            What is spent is written down there before a record is looked at, or refused.
+            Enters what is spent before a record is looked at, or refuses it.
         group : str or int, optional
-            Public label of a group of people, of whom nobody is in another.
+            Public label of a group of people, none of whom is in another group.
 
         Returns
         -------
@@ -186,7 +187,7 @@ class PrivateFrechetMean(Estimator):
         Raises
         ------
         ValueError
-            For a parameter, a shape or a record that is none, and for what the space cannot keep.
+            For an invalid parameter, shape or record, and for what the space cannot keep.
             Then nothing has been drawn, and no attribute of an earlier fit is left; nor is the sum
             of batches that have not been released.
         ImportError
@@ -199,12 +200,12 @@ class PrivateFrechetMean(Estimator):
         return self._release(query, mechanism, draw, rng is not None, group)
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Take in a batch of the `n` records of which the constructor was told; returns itself.
+        """Add a batch of the `n` records that were announced to the constructor; returns itself.
 
         Any order and any partition of them give the same sum, to the last bit (claim SP-22); memory
-        is bounded by that of a batch. Until `release` the estimator holds that sum, which is not
-        private, and neither a copy nor a pickle can be made of it; `fit` forgets it. The parameters
-        are those of the first batch, and stay so until the release.
+        is bounded by the size of a batch. Until `release` the estimator holds that sum, which is
+        not private, and neither a copy nor a pickle can be made of it; `fit` forgets it. The
+        parameters are fixed by the first batch, and stay so until the release.
 
         Parameters
         ----------
@@ -215,9 +216,9 @@ class PrivateFrechetMean(Estimator):
         Raises
         ------
         ValueError
-            As `fit`; for one record too many; for a parameter that is another now; on a curved
-            space, but for the tangent mean; for "k-norm gradient" and "truncated loss", which ask
-            for each record. Then none of the batch is added.
+            As `fit`; for one record too many; for a parameter that has changed; on a curved space,
+            except for the tangent mean; for "k-norm gradient" and "truncated loss", which ask for
+            each record. Then none of the batch is added.
         """
         with np.errstate(all="ignore"):
             query, mechanism, _ = running = self._running or self._begin()
@@ -229,13 +230,13 @@ class PrivateFrechetMean(Estimator):
     @np.errstate(all="ignore")
     def release(self, rng: Seed = None, *, accountant: Account = None, group: Group = None,
                 fewer: bool = False) -> Self:
-        """Release the mean of the records that came in batches, and forget their sum; itself.
+        """Release the mean of the records that came in batches, forget their sum, return itself.
 
-        Where fewer records came than the n of which the constructor was told, it is refused, unless
-        `fewer` says that this is meant: those that did not come count as the centre. What ends
-        before anything is drawn, however it ends, leaves the sum as it is; once a draw begins the
-        sum is forgotten. Of several threads that ask for one sum, one gets it; but only accounts
-        are made for threads, and `partial_fit` is not.
+        Where fewer records came than the n that was announced to the constructor, the release is
+        refused, unless `fewer` says that this is intended: the missing records then count as the
+        centre. A call that ends before anything is drawn, however it ends, leaves the sum as it is;
+        once a draw begins the sum is forgotten. Of several threads that ask for one sum, one gets
+        it; but only accounts are thread-safe, and `partial_fit` is not.
         """
         running = None
         try:
@@ -261,7 +262,7 @@ class PrivateFrechetMean(Estimator):
         vars(self).pop("_running", None)
 
     def _begin(self):
-        """The query without a record, its mechanism, and the parameters of which they are made."""
+        """The query without a record, its mechanism, and the parameters that they are made from."""
         self._forget()
         if self.n is None:
             raise ValueError("n is None; accepted for records that come in batches is their public "
@@ -293,7 +294,7 @@ class PrivateFrechetMean(Estimator):
         return ball.tangent() if tangent else ball
 
     def _mechanism(self, query):
-        """The mechanism for this query. ValueError for parameters that are none."""
+        """The mechanism for this query. ValueError for invalid parameters."""
         asked = chosen(self.mechanism, MEANS)
         parts = refined(asked, query, self.epsilon, self.delta, self.refine, self.shrink,
                         self.spread, self.count)

@@ -1,4 +1,4 @@
-"""Geodesic regression, its private release, and what to expect of that."""
+"""Geodesic regression, its private release, and the error to expect of the release."""
 
 import math
 from typing import Any, NamedTuple, Self
@@ -24,8 +24,8 @@ class GeodesicRegression(Estimator):
     """The geodesic x ↦ exp(p, x v) with the least energy (Fletcher 2011), many fits at once.
 
     On a flat space by its formula; on a curved one by the method of Levenberg and Marquardt with
-    exact gradients, from the record in the middle of x. That ends where the gradient vanishes and
-    the energy has only fallen; there may be other such geodesics. It is not private.
+    exact gradients, from the record in the middle of x. It ends where the gradient vanishes and
+    the energy has only fallen; there may be other such geodesics. The fit is not private.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class GeodesicRegression(Estimator):
         Raises
         ------
         ValueError
-            For what is no record, for x that are all equal, and where a fit has not converged.
+            For invalid records, for x that are all equal, and where a fit has not converged.
         """
         self._forget()
         space = self.space
@@ -86,7 +86,7 @@ class GeodesicRegression(Estimator):
 class PrivateGeodesicRegression(Estimator):
     """Differentially private geodesic regression: a curve through records (x, y) of any space.
 
-    The curve is x ↦ exp(p, (x - middle) v), where `middle` is that of the public range of x. The
+    The curve is x ↦ exp(p, (x - middle) v), where `middle` is the middle of the range of x. The
     point p and the velocity v are released together, by one mechanism. Neighbours differ in one
     record (x, y), replaced by any other; the number of records is public. Nothing is read off the
     data: x outside the range is clipped to it, y may be anywhere, and no residual has to be short.
@@ -103,20 +103,20 @@ class PrivateGeodesicRegression(Estimator):
     x_range : (float, float)
         The public range of x, its ends.
     mechanism : str, class of a Mechanism, or one `with_options`, optional
-        By default "truncated loss" where δ is 0 and "noisy descent" else. The latter is (ε, δ)-DP
-        in any dimension, in a fraction of a second. "truncated loss" and "k-norm gradient" are
-        ε-DP, and drawn exactly where the space has dimension 1 or 2. On S² at ε = 1 truncated loss
-        errs least up to a few hundred records, and the other two from a thousand on. The option
-        `clip`, as in `TruncatedCurveLoss.with_options(clip=0.1)`, is how much a record counts at
-        most: with "truncated loss" it is the distance from the curve from which on a record is not
-        felt, with the other two the longest gradient that it has. Three standard deviations of the
-        records about their curve are a good one. Only "noisy descent" has one by default, a sixth
-        of the way to the farthest curve of the domain.
+        By default "truncated loss" where δ is 0 and "noisy descent" otherwise. The latter is
+        (ε, δ)-DP in any dimension, in a fraction of a second. "truncated loss" and "k-norm
+        gradient" are ε-DP, and drawn exactly where the space has dimension 1 or 2. On S² at ε = 1
+        truncated loss errs least up to a few hundred records, and the other two from a thousand on.
+        The option `clip`, as in `TruncatedCurveLoss.with_options(clip=0.1)`, limits how much a
+        record counts: with "truncated loss" it is the distance from the curve beyond which a record
+        has no further effect, with the other two the longest gradient that it can have. Three
+        standard deviations of the records about their curve are a good choice. Only "noisy descent"
+        has a default, a sixth of the way to the farthest curve of the domain.
     on_invalid : {"raise", "center"}
-        What happens to a record whose x is not finite, or whose y is no point of the space. "raise"
-        refuses the data set, and the exception speaks of the data: keep it inside. "center" puts
-        the middle of the range and the public centre in its place: each record is mapped by itself,
-        so n stays public and the promise stands.
+        What happens to a record whose x is not finite, or whose y is not a point of the space.
+        "raise" refuses the data set, and the exception speaks of the data: do not publish it.
+        "center" puts the middle of the range and the public centre in its place: each record is
+        mapped by itself, so n stays public and the promise holds.
 
     Attributes
     ----------
@@ -124,8 +124,8 @@ class PrivateGeodesicRegression(Estimator):
         The curve's point p at `middle_`, a point of the space. Where float64 does not hold it, it
         is drawn towards the centre until it does, which costs no privacy.
     velocity_ : array of shape (dim,)
-        Its derivative by x there, in the frame of the space at `point_`: `speed` over the length of
-        the range at most.
+        The derivative of the curve by x there, in the frame of the space at `point_`; its length is
+        at most `speed` over the length of the range.
     middle_ : float
         The middle of the range of x.
     mechanism_ : TruncatedCurveLoss, CurveKNormGradient or NoisyDescent
@@ -133,7 +133,7 @@ class PrivateGeodesicRegression(Estimator):
     privacy_ : str
         The promise in words.
     release_ : Release
-        All of this as a document that may be published; none of a chain's.
+        All of this as a document that may be published; what a chain has drawn gets none.
 
     Notes
     -----
@@ -141,13 +141,13 @@ class PrivateGeodesicRegression(Estimator):
     of its own and costs its own (ε, δ); what is computed from the curve costs nothing. The
     estimator keeps no generator, and nothing of the data but the release.
 
-    A release of too few records is a curve somewhere in the domain, and nothing about it tells.
+    A release of too few records is a curve somewhere in the domain, and nothing about it shows it.
     `expected_curve_error` says beforehand, without data, how far it will be from the truth.
 
-    The promise is that of noise in real numbers. The low-order bits of float64 noise can tell two
-    data sets apart (Mironov 2012; Haney et al. 2022). Round a release before it leaves the house;
-    that is no proof. NumPy's generators are not cryptographic either: who can guess a seed can take
-    the noise away, so give `rng` for experiments only.
+    The promise is for noise in real numbers. The low-order bits of float64 noise can tell two data
+    sets apart (Mironov 2012; Haney et al. 2022). Round a release before you publish it, though this
+    proves nothing. NumPy's generators are not cryptographic either: anyone who can guess a seed can
+    remove the noise, so give `rng` for experiments only.
 
     Examples
     --------
@@ -199,8 +199,8 @@ class PrivateGeodesicRegression(Estimator):
         Raises
         ------
         ValueError
-            For a parameter, a shape or a record that is none. Then nothing has been drawn, and no
-            attribute of an earlier fit is left.
+            For an invalid parameter, shape or record. Then nothing has been drawn, and no attribute
+            of an earlier fit is left.
         """
         self._forget()
         query = self._query(x, Y)
@@ -247,9 +247,10 @@ class PrivateGeodesicRegression(Estimator):
 class CurveError(NamedTuple):
     """Root mean square distances from a true curve, over the range of x.
 
-    `released` is that of a release, `centre` that of the curve that stays at the public centre, for
-    which no data are needed. A release that is not much nearer is of no use. `doubt` is twice the
-    standard error of `released`, which is found by trial; of a single trial it is infinite.
+    `released` is the distance of a release, `centre` the distance of the curve that stays at the
+    public centre, for which no data are needed. A release that is not much nearer is of no use.
+    `doubt` is twice the standard error of `released`, which is found by trial; for a single trial
+    it is infinite.
     """
 
     released: float
@@ -264,8 +265,8 @@ def expected_curve_error(private: PrivateGeodesicRegression, n: int, noise: floa
 
     Found by trial, on data that are made up. The true curves are drawn from the public domain,
     evenly, and the records lie about the curve, normal in each coordinate. No record of yours is
-    looked at, and to know it costs no privacy. Much depends on how x spreads: where all crowd in
-    one place, the curve is known there and nowhere else.
+    looked at, and knowing this error costs no privacy. Much depends on how x spreads: where all
+    crowd in one place, the curve is known there and nowhere else.
 
     Parameters
     ----------
@@ -279,14 +280,15 @@ def expected_curve_error(private: PrivateGeodesicRegression, n: int, noise: floa
         Number of curves, each with records and a release of its own.
     rng : Generator, int or None
     x : {"even", "worst"} or array of shape (m,)
-        The law of x, a public guess. "even" is spread evenly over the range. Of an array each trial
-        draws its n, with replacement; it has to be public, such as the x of an older study. "worst"
-        is the largest error of three: evenly, nine in ten at the lower end, and all of them there.
+        The law of x, a public guess. "even" is spread evenly over the range. From an array each
+        trial draws its n, with replacement; it has to be public, such as the x of an older study.
+        "worst" is the largest error of three laws: evenly, nine in ten at the lower end, and all of
+        them there.
 
     Raises
     ------
     ValueError
-        For a parameter that is none, and where the estimator would refuse to fit.
+        For an invalid parameter, and where the estimator would refuse to fit.
 
     Examples
     --------
