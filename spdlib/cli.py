@@ -3,12 +3,14 @@
 import argparse
 import signal
 import sys
+import warnings
 
 import numpy as np
 
 from ._checks import integer
 from .accounting.regions import checked_level
 from .estimators import PrivateFrechetMean
+from .estimators.base import warn_of_delta
 from .planning import plan, records_needed, worth_refining
 from .queries import frechet_sensitivity
 from .spaces import AffineInvariant, Ball, KendallPlanar, LogEuclidean, Sphere
@@ -28,7 +30,12 @@ def main(argv=None):
     """Exit code: 0 where all is printed, 2 where a value or a file is refused."""
     arguments = _parser().parse_args(argv)
     try:
-        print(*arguments.lines(arguments), sep="\n")
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            lines = [*arguments.lines(arguments)]
+        for each in warned:
+            print(f"spdlib: {each.message}", file=sys.stderr)
+        print(*lines, sep="\n")
         return 0
     except (ValueError, OSError, ImportError) as error:
         print(f"spdlib: {error}", file=sys.stderr)
@@ -107,13 +114,20 @@ def planned(a):
            f"errors     {indented}\n")
     shown = [[row[0], *("–" if x is None else f"{x:.4g}" for x in row[1:])] for row in rows]
     yield aligned([HEADER, *shown])
-    best = min((row for row in rows if row.delta), key=lambda row: row.bare)
-    yield (f"\nAt ({a.epsilon:g}, {a.delta:g}) bare {best.mechanism} noise errs least" + "".join(
-        f"; {row.mechanism} errs {row.bare / best.bare:.3g} times as much, and promises more: δ = 0"
-        for row in rows if not row.delta) + ".")
+    best = min(rows, key=lambda row: row.bare)
+    more = ", and promises more: δ = 0" if a.delta else ""
+    said = [f"bare {best.mechanism} noise errs least{'' if best.delta else more}"]
+    said += [
+        f"{row.mechanism} errs {row.bare / best.bare:.3g} times as much{more}" for row in rows
+        if not row.delta and row is not best
+    ]
+    yield f"\nAt ({a.epsilon:g}, {a.delta:g}) {'; '.join(said)}."
     if flat:
         yield ("“discrete gaussian”, for a release that leaves, errs as gaussian up to some ten "
                "million records.")
+    warn_of_delta(a.delta, a.n)
+    if a.spread is None and flat:
+        yield "With --spread GUESS it also says whether refine=\"auto\" pays."
     if a.spread is not None:
         closer = plan(asked, a.n, a.epsilon, a.delta, (), a.spread)[-1]
         needed = worth_refining(asked, a.epsilon, a.delta, a.spread)
@@ -124,7 +138,7 @@ def planned(a):
         needed = (f"{row.mechanism} "
                   f"{records_needed(asked, a.epsilon, row.delta, a.error, row.mechanism)}"
                   for row in rows)
-        yield f"Records for a mean error of {a.error:g}: {', '.join(needed)}."
+        yield f"Records for a mean error of {a.error:g} in the ball as it is: {', '.join(needed)}."
 
 
 def released(a):
@@ -132,8 +146,8 @@ def released(a):
     try:
         records = np.lib.format.open_memmap(a.file, mode="r")
     except ValueError as error:
-        raise ValueError(f"file is {a.file!r} ({error}); accepted is one as numpy.save writes "
-                         "it") from error
+        raise ValueError(f"file is {a.file!r} ({error}); accepted is a .npy file, as "
+                         "numpy.save writes it") from error
     if records.ndim != 3:
         raise ValueError(f"{a.file!r} has an array of shape {records.shape}; accepted is (n, k, k)")
     checked_level(a.level)  # or the mean would be drawn first, and lost

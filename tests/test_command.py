@@ -31,7 +31,21 @@ def test_a_plan_shows_every_mechanism_and_which_errs_least(capsys):
         assert f"{row.mechanism} {records_needed(BALL, 0.5, row.delta, 0.05, row.mechanism)}" \
             in out.splitlines()[-1]
     assert "At (0.5, 1e-06) bare l2 noise errs least; laplace errs 1.03 times as much, and" in out
+    assert "in the ball as it is: gaussian" in out and "--spread GUESS" in out
     assert "“discrete gaussian”, for a release that leaves, errs as gaussian up to" in out
+
+
+def test_a_plan_of_a_pure_promise_names_what_errs_least(capsys):
+    sphere = {"space": "sphere", "k": 2, "radius": 0.3, "error": None}
+    code, out, err = planned(capsys, delta=0, **sphere)
+    assert (code, err) == (0, "") and "At (0.5, 0) bare laplace noise errs least." in out
+    code, out, err = planned(capsys, delta=1e-9, **sphere)
+    assert "bare laplace noise errs least, and promises more: δ = 0." in out
+
+
+def test_a_plan_warns_of_a_delta_that_is_none(capsys):
+    code, out, err = planned(capsys, delta=0.01)
+    assert code == 0 and err.startswith("spdlib: delta is 0.01 with n = 400 records; choose it")
 
 
 @pytest.mark.slow

@@ -49,8 +49,8 @@ class PrivateFrechetMean(Estimator):
         entries which are not numbers. "raise" refuses the data set, and the exception speaks of the
         data: do not publish it. "center" puts the public centre in its place: each record is mapped
         by itself, so n stays public and the sensitivity does not change. It is meant for a few
-        records: with `refine` a bad one counts as the centre of the ball as found, and nothing says
-        how many there were.
+        records: with `refine` a bad one counts as the centre of the ball as found. With `count` the
+        release tells how many were bad or clipped, with noise; else nothing does.
     statistic : {"frechet", "tangent"}
         What is released: the Fréchet mean, or the tangent mean, the point to which the mean of the
         steps from the centre leads. That is a mean in a flat space, `ball.tangent()`: no curvature
@@ -90,7 +90,7 @@ class PrivateFrechetMean(Estimator):
         The ball to which records were clipped: the public one, or the one that `refine` has found,
         which is private output as the release is.
     count_ : int
-        With `count`, the noisy number of records outside of `ball_`.
+        With `count`, the noisy number of records that are outside of `ball_` or no points.
     spread_ : float
         With `spread`, the noisy mean squared distance of the records from the release.
     mechanism_ : Mechanism
