@@ -666,6 +666,8 @@ def test_no_bit_of_a_record_depends_on_another(k, n):
 @pytest.mark.parametrize(("private", "said"), [
     (dict(delta=0.1), "delta is 0.1 with n = 40 records; choose it far below 1/n"),
     (dict(epsilon=0.01), "the noise is .* long, on average, and the radius of the ball 1"),
+    (dict(epsilon=0.01, spread=True), "the noise is .* long"),
+    (dict(epsilon=0.01, refine=1, count=True), "the noise is .* long"),
     (dict(epsilon=0.01, delta=0.0, mechanism="laplace"), "the noise is .* long")])
 def test_public_numbers_at_which_a_release_is_hardly_worth_it_are_warned_of_before_it_is_paid(
         private, said):

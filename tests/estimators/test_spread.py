@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tables import BALLS
 
-from spdlib import Ball, BudgetAccountant, PrivateFrechetMean, private_spread
+from spdlib import Ball, BudgetAccountant, PrivateFrechetMean, private_spread, random_spd
 from spdlib.calibration import gdp_mu
 from spdlib.spaces import Euclidean
 
@@ -69,6 +69,13 @@ def test_integers_are_drawn_where_opendp_is_there():
     pytest.importorskip("opendp")
     told = private_spread(np.ones((4000, 1, 1)), LINE, **PROMISE, mechanism="discrete gaussian")
     assert math.isclose(told, 1, rel_tol=0.05)
+
+
+def test_a_delta_that_is_hardly_a_promise_is_warned_of_in_the_line_of_the_call():
+    X = random_spd(40, 2, 1.0, rng=0)
+    with pytest.warns(UserWarning, match="delta is 0.1 with n = 40 records") as warned:
+        private_spread(X, Ball(1.0, np.eye(2)), 1.0, 0.1, rng=0)
+    assert [each.filename for each in warned] == [__file__]
 
 
 def test_beside_a_released_mean_it_says_what_the_option_says():
