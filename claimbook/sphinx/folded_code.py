@@ -47,15 +47,26 @@ def code_of(source, cell, numbers):
         parts = ["the table" if count == 1 else "the tables"]
     if parts := parts or defined(source):
         return f"the code of {listed(parts)}"
-    return "the imports" if source.startswith(("import ", "from ")) else "the code"
+    return "the imports" if imports(source) else "the code"
+
+
+def statements(source):
+    """The statements of a cell; none of what is no Python."""
+    try:
+        return ast.parse(source).body
+    except SyntaxError:
+        return []
+
+
+def imports(source):
+    """Whether at least half of what a cell does is to import."""
+    body = statements(source)
+    return 0 < len(body) <= 2 * sum(isinstance(node, (ast.Import, ast.ImportFrom)) for node in body)
 
 
 def defined(source):
-    """The functions and classes that a cell defines, at most four of them; none in no Python."""
-    try:
-        body = ast.parse(source).body
-    except SyntaxError:
-        return []
+    """The functions and classes that a cell defines, at most four of them."""
+    body = statements(source)
     names = [node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
     return names if len(names) < 5 else [*names[:4], "others"]
 

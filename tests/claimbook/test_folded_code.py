@@ -21,6 +21,7 @@ TABLE = '<table class="numbers"></table>'
      "the code of a, b, c, d and others"),
     ("%matplotlib inline\nx = 1", [], ["unknown"], "the code"),
     ("import math\n\nx = 1", [], [], "the imports"),
+    ("import math\n\nx = math.pi\nassert x > 3", [], [], "the code"),
     ("from math import pi\n\ndef f(): pass", [], [], "the code of f"),
 ])
 def test_the_fold_of_code_says_what_it_is_of(source, outputs, figures, words):

@@ -91,3 +91,8 @@ def test_an_argument_that_there_never_was_is_refused_with_those_that_there_are(k
     assert names == [each.name for each in parameters if each.kind != each.VAR_KEYWORD]
     with pytest.raises(ValueError, match="parameter is 'sigma'; accepted are "):
         kind(1.0, 0).set_params(sigma=1.0)
+
+
+def test_a_ball_in_the_place_of_delta_is_named():
+    with pytest.raises(ValueError, match=r"delta is Ball\(1.0.*; accepted is a number, and then"):
+        PrivateFrechetMean(1.0, Ball(1.0, np.eye(2))).fit(np.ones((5, 2, 2)))
