@@ -9,6 +9,7 @@ import html
 from ..ledger import UNTESTED, VERDICTS, paper_of, tally
 
 WIDTH, HEIGHT = 340, 44  # of the figure, and of the bar of one paper with its name
+LEAST = 10  # of a part of a bar, so that its number fits
 WORDS = [*VERDICTS, UNTESTED]
 LEGEND = dict(zip(WORDS, (0, 72, 166, 226), strict=True))
 STRIPES = """<defs><pattern id="stripes" width="6" height="6" patternUnits="userSpaceOnUse"
@@ -29,14 +30,14 @@ def box(word, x, y, width, height):
 
 def bars(found, papers, address):
     """A bar for each paper; each of its parts leads to the claims it stands for."""
-    unit = WIDTH / max(sum(numbers.values()) for numbers in found.values())
+    unit = (WIDTH - 2 * LEAST) / max(sum(numbers.values()) for numbers in found.values())
     for i, (prefix, numbers) in enumerate(found.items()):
         top, x = 28 + i * HEIGHT, 0
         name = html.escape(papers[prefix]["title"].rsplit(", ", 1)[-1])
         yield f'<text y="{top + 10}"><tspan class="id">{prefix}</tspan> {name}</text>'
         for word, number in numbers.items():
             if number:
-                width = number * unit
+                width = max(number * unit, LEAST)
                 yield (f'<a href="{link(address, prefix, word)}" tabindex="-1">'
                        f"<title>{prefix}: {number} {word}</title>"
                        f"{box(word, x + 0.5, top + 16, width - 1, 18)}"
