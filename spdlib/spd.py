@@ -491,9 +491,8 @@ def _of_spd(function, X, name, p=1.0, form="matrices"):
     if (index := first(~(low > floor))) is not None:
         raise ValueError(f"{name}{at(index)} is not positive definite: its smallest eigenvalue is "
                          f"{low[index]:.6g}; accepted are those above {floor[index]:.6g}, the "
-                         "rounding of the largest. Of a rank-deficient X, X + c I with a public c "
-                         "above that is positive definite, and so is a shrinkage estimate, "
-                         "(1 − a) X + a tr(X)/k I with a public a from 0 to 1")
+                         "rounding of the largest. A shrinkage estimate, (1 − a) X + a tr(X)/k I "
+                         "with 0 < a < 1, is positive definite")
     return F, low, high
 
 

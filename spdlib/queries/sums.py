@@ -50,8 +50,8 @@ class ClippedSum:
         self.path = _path()
         self.total, self.count = np.zeros(ball.space.dim), 0
 
-    def add(self, X, each=None):
-        """Itself, with the records `X`, shape `(m, *space.shape)`, `each` times its weight up to 1.
+    def add(self, X, weights=None):
+        """Itself, with the records `X`, shape `(m, *space.shape)`, each times its weight up to 1.
 
         All of them or, on a ValueError for a bad record or one too many, none. A dask array is
         computed by what dask is told to: threads, processes, or a cluster with a client. Each of
@@ -63,30 +63,29 @@ class ClippedSum:
             raise ValueError(f"X has {len(X)} records after {self.count}; accepted are "
                              f"{self.n} in all")
         if is_lazy(X):
-            return self.merge(_of_chunks(self._empty(), X, each))
-        made, shape = [], self.ball.space.shape
-        size = min(MOST_AT_ONCE, max(MOST_NUMBERS // math.prod(shape), 1))
-        threads = CORES if shape[-1] < DIVIDES else 1  # else BLAS has threads itself
-
-        def work(block):
-            made.append(self._of(X, block, None if each is None else each[block]))
-
-        blockwise(work, len(X), size, threads)
-        self.total, self.count = sum(made, self.total), self.count + len(X)
+            return self.merge(_of_chunks(self._empty(), X, weights))
+        sums = self.over_blocks(lambda _, steps: np.ones(len(steps)) @ steps, X, weights)
+        self.total, self.count = sum(sums, self.total), self.count + len(X)
         return self
 
-    def _of(self, X, block, weights):
-        """The sum of a block."""
-        steps, _ = self._seen(X, block)
-        each = 1.0 if weights is None else weights[:, None]
-        return np.ones(len(steps)) @ clip_to_ball(steps, self.ball.radius, self.grid, each)
+    def over_blocks(self, function, X, weights=None):
+        """`function(block, steps)` of slices of the records `X` and the clipped steps to them.
 
-    def _seen(self, X, block):
-        """Steps to the records of a block, and which are points; ValueError for the first bad."""
-        try:
-            return self.ball.seen(X[block], self.on_invalid)
-        except ValueError as error:
-            raise renumbered(error, "X", block.start) from None
+        A list in any order, made on threads; nothing is added. ValueError for the first bad record.
+        """
+        shape = self.ball.space.shape
+        k, made, size = shape[-1], [], min(MOST_AT_ONCE, max(MOST_NUMBERS // math.prod(shape), 1))
+
+        def work(block):
+            try:
+                y, _ = self.ball.seen(X[block], self.on_invalid)
+            except ValueError as error:
+                raise renumbered(error, "X", block.start) from None
+            each = 1.0 if weights is None else weights[block, None]
+            made.append(function(block, clip_to_ball(y, self.ball.radius, self.grid, each)))
+
+        blockwise(work, len(X), size, CORES if k < DIVIDES else 1)  # else BLAS has threads itself
+        return made
 
     def merge(self, other):
         """Itself, with the records of another sum of the same kind."""
@@ -102,12 +101,12 @@ class ClippedSum:
 
 
 class ClassSum(ClippedSum):
-    """The exact sums of a pass, shape `(classes, dim)`, over records `each` of which has a class.
+    """The exact sums of a pass, shape `(classes, dim)`.
 
-    Classes are numbers; -1 is none. Without a grid, numbers within the radii, and with `means`
-    squared distances from these, shape `(classes,)`. Steps are in units of the `radii`, and clipped
-    to the length `most`. `raw` says whether it is given records, and not the steps from the ball's
-    centre; `sound`, whether numbers leave out what is no point and counts as the centre elsewhere.
+    Without a grid, numbers within the radii, and with `means` squared distances from these, shape
+    `(classes,)`. Steps are in units of the `radii`, and clipped to the length `most`. `raw` says
+    whether it is given records, and not the steps from the ball's centre; `sound`, whether numbers
+    leave out what is no point and counts as the centre elsewhere.
     """
 
     def __init__(self, ball, n, on_invalid, grid, about, radii, means=None, most=1.0, raw=True,
@@ -118,12 +117,31 @@ class ClassSum(ClippedSum):
         single = self.near or means is not None
         self.total = np.zeros(len(radii) if single else about.shape)
 
-    def _of(self, X, block, codes):
+    def add(self, X, codes):
+        """Itself, with the records `X`, of classes with these numbers; -1 is none."""
+        if is_lazy(X):
+            return super().add(X, codes)
+        made, shape = [], self.ball.space.shape
+        size = min(MOST_AT_ONCE, max(MOST_NUMBERS // math.prod(shape), 1))
+
+        def work(block):
+            made.append(self._of(self._seen(X, block) if self.raw else X[block], codes[block]))
+
+        blockwise(work, len(X), size, CORES if shape[-1] < DIVIDES else 1)
+        self.total, self.count = sum(made, self.total), self.count + len(X)
+        return self
+
+    def _seen(self, X, block):
+        """Steps to the records of a block, NaN where one is none."""
+        try:
+            steps, sound = self.ball.seen(X[block], self.on_invalid)
+        except ValueError as error:
+            raise renumbered(error, "X", block.start) from None
+        steps[~sound] = np.nan
+        return steps
+
+    def _of(self, steps, codes):
         """The sums, or the numbers, of a block."""
-        steps = X[block]
-        if self.raw:
-            steps, sound = self._seen(X, block)
-            steps[~sound] = np.nan
         radii = self.radii[codes]
         off = np.where(np.isnan(steps), 0, steps - self.about[codes])
         y = off / radii[:, None]
@@ -158,14 +176,14 @@ def read_records(X, space, on_invalid="raise"):
     return whole_items(X, "X")
 
 
-def _of_chunks(empty, X, each):
+def _of_chunks(empty, X, weights):
     """The sum of the records of a dask array; the error of the first chunk that has one."""
     from dask import delayed
 
     ends = [0, *np.cumsum(X.chunks[0]).tolist()]
     part, together = (delayed(function, pure=False) for function in (_part, _together))
     parts = [
-        part(empty, chunk, start, stop, None if each is None else each[start:stop])
+        part(empty, chunk, start, stop, None if weights is None else weights[start:stop])
         for chunk, (start, stop) in zip(X.to_delayed().flat, pairwise(ends), strict=True)
     ]
     while len(parts) > 1:
@@ -177,7 +195,7 @@ def _of_chunks(empty, X, each):
 
 
 @np.errstate(all="ignore")  # a task runs in a state of its own
-def _part(empty, X, start, stop, each):
+def _part(empty, X, start, stop, weights):
     """The sum of one chunk, or its error: of one that is raised a worker tells its log."""
     if empty.path != _path():
         return ValueError(f"a worker computes by {_path()!r}; accepted is {empty.path!r}, as here, "
@@ -189,7 +207,7 @@ def _part(empty, X, start, stop, each):
         if X.shape != expected:
             raise ValueError(f"X has a chunk of shape {X.shape}; accepted is {expected}, as it "
                              "says itself")
-        return empty._empty().add(X, each)  # on every run of the task the first one
+        return empty._empty().add(X, weights)  # on every run of the task the first one
     except ValueError as error:
         return renumbered(error, "X", start)
 
