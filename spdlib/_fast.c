@@ -1,11 +1,11 @@
 /* Functions of small symmetric matrices, many side by side.
 
    F = B f(A X Aᵀ) Bᵀ for each X of a batch, with A and B lower triangular, or absent. Matrices lie
-   in the lanes of vectors: entry (i, j) of WIDTH of them is one vector. Householder's reflections make them tridiagonal, and implicit QL with Wilkinson's
-   shift makes them diagonal (EISPACK's tred2 and imtql2; Martin, Reinsch and Wilkinson 1968,
-   Dubrulle, Martin and Wilkinson 1968). Both are backward stable: what comes out belongs to a matrix
-   within a small multiple of k u ‖X‖ of X, u = 2⁻⁵³. Side by side, this is faster than Jacobi's
-   method from k = 2 on.
+   in the lanes of vectors: entry (i, j) of WIDTH of them is one vector. Householder's reflections
+   make them tridiagonal, and implicit QL with Wilkinson's shift makes them diagonal (EISPACK's tred2
+   and imtql2; Martin, Reinsch and Wilkinson 1968, Dubrulle, Martin and Wilkinson 1968). Both are
+   backward stable: what comes out belongs to a matrix within a small multiple of k u ‖X‖ of X,
+   u = 2⁻⁵³. Side by side, this is faster than Jacobi's method from k = 2 on.
 
    The same bits everywhere. Lanes never meet: what happens in one depends on its own matrix alone,
    and one that is ready is left alone by a selection of bits, not by a rotation by 0, which would
@@ -373,8 +373,7 @@ INLINE void LEVEL(diagonalize)(const int groups, const int k, group *G, int vect
             sweeps = count = 0;
         }
         LEVEL(sweep)(groups, low, top, G, on, start, turns + groups * count);
-        range[sweeps][0] = low;
-        range[sweeps++][1] = top;
+        range[sweeps][0] = low, range[sweeps++][1] = top;
         count += top - low;
     }
 }
@@ -597,7 +596,8 @@ INLINE int LEVEL(all_of)(const request *r, const int k)
 /* A k that the compiler knows is a quarter faster where there is little to do. */
 static int LEVEL(run)(const request *r)
 {
-    return r->k == 2 ? LEVEL(all_of)(r, 2) : LEVEL(all_of)(r, r->k);
+    return r->k == 2 ? LEVEL(all_of)(r, 2)
+         : r->k == 3 ? LEVEL(all_of)(r, 3) : LEVEL(all_of)(r, r->k);
 }
 
 #undef LEVEL

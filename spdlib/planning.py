@@ -325,6 +325,8 @@ def worth_refining(ball: Ball, epsilon: float, delta: float, spread: float) -> i
 
     def pays(n):
         query = _mean(ball, n)
+        if not Refined(TangentGaussian, query, epsilon, delta, ROUNDS).worth:
+            return False  # both err alike, up to rounding
         direct = expected_error(TangentGaussian.of(query, epsilon, delta), query.space.dim)
         return _refined(query, epsilon, delta, spread).bare < direct
 
