@@ -4,6 +4,7 @@ People see HTML; nbval and a terminal see the same rows as plain text.
 """
 
 import html
+import re
 
 from .ledger import MIME
 
@@ -14,6 +15,8 @@ STATEMENTS = {
     "corrected": "the corrected one",
     "measured": "the measured one",
 }
+# an index, as in ε_p or χ²_d; names of programs, as in log_mean, have none
+INDEX = re.compile(r"((?:(?<![A-Za-z_])[A-Za-z]|[Α-Ωα-ω∇‖])²?)_(min|max|[A-Za-z]{1,2})\b")
 
 
 def aligned(rows) -> str:
@@ -54,7 +57,7 @@ def table(header, rows, caption: str | None = None) -> None:
     text = aligned([header, *rows])
     display(
         {
-            "text/html": _html_table("numbers", html.escape(caption or ""), header, rows, marks),
+            "text/html": _html_table("numbers", _typeset(caption or ""), header, rows, marks),
             "text/plain": f"{caption}\n{text}" if caption else text,
         },
         raw=True,
@@ -101,7 +104,7 @@ def claim_html(record) -> str:
     """
     id, verdict, tables = record["id"], record["verdict"], []
     for check in record["checks"]:
-        title = f"<b>{check['evidence']}</b> {html.escape(_summary(check))}"
+        title = f"<b>{check['evidence']}</b> {_typeset(_summary(check))}"
         tables.append(
             _html_table("check", title, COLUMNS, _candidates(check), [""] * 4, survivor=True))
     return (f'<div class="claim claim-{verdict}"><p><a href="#ledger-{id}">{id}</a> '
@@ -126,11 +129,11 @@ def _html_table(kind, caption, header, rows, marks, survivor=False):
     """HTML of a table; with `survivor` the row that ends in yes is marked."""
     caption = f"<caption>{caption}</caption>" if caption else ""
     columns = zip(header, marks, strict=True)
-    head = "".join(f'<th scope="col"{mark}>{html.escape(name)}</th>' if name else f"<td{mark}></td>"
+    head = "".join(f'<th scope="col"{mark}>{_typeset(name)}</th>' if name else f"<td{mark}></td>"
                    for name, mark in columns)
     body = []
     for row in rows:
-        entries = "".join(f"<td{mark}>{html.escape(entry)}</td>"
+        entries = "".join(f"<td{mark}>{_typeset(entry)}</td>"
                           for entry, mark in zip(row, marks, strict=True))
         line = ' class="survivor"' if survivor and row[-1] == "yes" else ""
         body.append(f"<tr{line}>{entries}</tr>")
@@ -146,3 +149,8 @@ def _words(entry):
 def _numeric(text):
     """Whether a column with this entry is one of numbers, which are set flush right."""
     return not text.strip("–-") or text.lstrip("−-+<≥≤≈")[:1].isdigit()
+
+
+def _typeset(text):
+    """Text as HTML, in which an index stands below the line."""
+    return INDEX.sub(r"\1<sub>\2</sub>", html.escape(text))

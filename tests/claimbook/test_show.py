@@ -39,6 +39,13 @@ def test_what_html_would_take_for_markup_is_escaped(shown):
     assert "<script>" in shown[0]["text/plain"]
 
 
+def test_an_index_stands_below_the_line_and_a_name_of_a_program_does_not(shown):
+    table(["ε_p", "log_mean"], [["σ²χ²_d", "x_min"]], caption="‖X‖_F, rats_x")
+    for text in ("ε<sub>p</sub>", "log_mean", "χ²<sub>d</sub>", "x<sub>min</sub>", "‖<sub>F</sub>",
+                 "rats_x"):
+        assert text in shown[0]["text/html"]
+
+
 def test_a_row_of_another_length_is_refused(shown):
     with pytest.raises(ValueError, match=r"row is \['1'\]; accepted are rows of 2 entries"):
         table(["a", "b"], [[1]])
