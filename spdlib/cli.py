@@ -3,6 +3,7 @@
 import argparse
 import signal
 import sys
+import tokenize
 import warnings
 
 import numpy as np
@@ -28,17 +29,22 @@ HEADER = ("noise", "δ", "scale", "bare: mean", "95% within", "projected: centre
 
 def main(argv=None):
     """Exit code: 0 where all is printed, 2 where a value or a file is refused."""
-    arguments = _parser().parse_args(argv)
+    arguments, lines = _parser().parse_args(argv), None
     try:
+        if sys.stdout is None:
+            raise ValueError("standard output is closed; accepted is one that takes what is "
+                             "printed")
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             lines = [*arguments.lines(arguments)]
         for each in warned:
             print(f"spdlib: {each.message}", file=sys.stderr)
-        print(*lines, sep="\n")
+        print(*lines, sep="\n", flush=True)
         return 0
     except (ValueError, OSError, ImportError) as error:
-        print(f"spdlib: {error}", file=sys.stderr)
+        drawn = lines is not None and arguments.lines is released
+        spent = "; the mean was drawn, so that its promise is spent" if drawn else ""
+        print(f"spdlib: {error}{spent}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -145,7 +151,7 @@ def released(a):
     """The document of a private mean, for the arguments `a` of `spdlib release`."""
     try:
         records = np.lib.format.open_memmap(a.file, mode="r")
-    except ValueError as error:
+    except (ValueError, SyntaxError, tokenize.TokenError) as error:  # of the header
         raise ValueError(f"file is {a.file!r} ({error}); accepted is a .npy file, as "
                          "numpy.save writes it") from error
     if records.ndim != 3:

@@ -1,5 +1,7 @@
 """The command `spdlib`: what `plan` and `release` print, and what they refuse before that."""
 
+import io
+
 import numpy as np
 import pytest
 
@@ -148,6 +150,7 @@ def test_a_bad_matrix_in_a_file_counts_as_the_centre_where_that_is_asked_for(cap
     (np.ones((5, 3)), {}, "'X.npy' has an array of shape (5, 3); accepted is (n, k, k)"),
     (np.ones(()), {}, "'X.npy' has an array of shape (); accepted is (n, k, k)"),
     (b"1 2 3", {}, "file is 'X.npy' (EOF"),
+    (b"\x93NUMPY\x01\x00\x0a\x00{'descr':((", {}, "file is 'X.npy' ("),
     (np.ones((5, 2, 2)), {"level": 1}, "level is 1.0; accepted are numbers from 0.5 to 0.9999"),
     (np.ones((5, 2, 2)), {"low": -1}, "low is -1.0; accepted are finite numbers"),
     (np.ones((5, 2, 2)), {"epsilon": 0, "mechanism": "gaussian"},
@@ -164,3 +167,23 @@ def test_a_release_that_is_none_is_refused_before_anything_is_drawn(content, cha
     monkeypatch.setattr(PrivateFrechetMean, "_release", pytest.fail)
     code, out, err = released(capsys, "X.npy", **changes)
     assert code == 2 and out == "" and err.startswith(f"spdlib: {message}")
+
+
+def test_where_nothing_can_be_printed_nothing_is_drawn_or_it_is_said_that_it_was(
+        capsys, tmp_path, monkeypatch):
+    np.save(tmp_path / "X.npy", random_spd(50, 2, 0.2, rng=0))
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", None)
+        patch.setattr(PrivateFrechetMean, "_release", pytest.fail)
+        code, _, err = released(capsys, tmp_path / "X.npy", mechanism="gaussian")
+    assert code == 2 and "standard output is closed" in err
+
+
+    class Full(io.StringIO):
+        def flush(self):
+            raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", Full())
+        code, _, err = released(capsys, tmp_path / "X.npy", mechanism="gaussian")
+    assert code == 2 and "no space left; the mean was drawn" in err

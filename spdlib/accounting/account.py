@@ -117,7 +117,8 @@ class BudgetAccountant:
         """
         spent = Spent(Cost.of(mechanism, d), group_label(group))
         try:
-            with self._held():
+            with self._unlocked():
+                self._check_open()
                 if not self._fits(spent):
                     who = "" if group is None else f"group {spent.group!r}: "
                     raise ValueError(
@@ -138,7 +139,8 @@ class BudgetAccountant:
 
         With groups it is the most that any of them has lost.
         """
-        with self._held():
+        with self._unlocked():
+            self._check_open()
             return self._total()
 
     def remaining(self, delta: float | None = None, *, group: Group = None) -> float:
@@ -158,7 +160,8 @@ class BudgetAccountant:
         """
         delta = self.delta if delta is None else fields.delta(delta, "delta")
         group = group_label(group)
-        with self._held():
+        with self._unlocked():
+            self._check_open()
             return self._left(delta, group)
 
     def hand_over(self) -> str:
@@ -169,7 +172,8 @@ class BudgetAccountant:
         account has been taken over: who takes over the same document in two processes has two
         accounts, and nothing here can notice.
         """
-        with self._held():
+        with self._unlocked():
+            self._check_open()
             self._closed = "has been handed over"
             releases = [[*spent.cost, spent.group] for spent in self._spent]
             return json.dumps(
@@ -220,16 +224,16 @@ class BudgetAccountant:
         """What keeps this object from being the account; None if nothing does."""
         return "is a copy of another process" if self._process != os.getpid() else self._closed
 
-    @contextlib.contextmanager
-    def _held(self):
-        """The lock of an account that is open. ValueError for one that is not."""
-        if not self._why_closed():  # by a fork, after which the lock may be held for ever
-            with self._lock:  # which no interrupt leaves locked, as acquire() and try: could
-                if not self._closed:
-                    yield
-                    return
-        raise ValueError(f"accountant {self._why_closed()}; accepted is the one account, or what "
-                         "BudgetAccountant.take_over makes of a document of its hand_over")
+    def _unlocked(self):
+        """The lock, bare: an interrupt could leave it locked in a context of Python's own."""
+        self._check_open()  # not by a fork, after which it may be held for ever
+        return self._lock
+
+    def _check_open(self):
+        """ValueError for an account that is not open."""
+        if why := self._why_closed():
+            raise ValueError(f"accountant {why}; accepted is the one account, or what "
+                             "BudgetAccountant.take_over makes of a document of its hand_over")
 
     def _histories(self, group=None, *more):
         """What the people of each group have lost, or of one, with some more; sorted, once each."""

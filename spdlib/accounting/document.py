@@ -24,6 +24,7 @@ from .fields import Document, may, must
 
 SCHEMA, VERSION = "spdlib.release", 2
 ADJACENCY = "one of n records replaced by any other"
+WITHIN_CLASSES = ADJACENCY + " of its class"  # where labels are public
 PACKAGES = "numpy", "scipy", "opendp"
 # Of the fields of each kind of release a document has all or none.
 TOGETHER = (("mean", "step", "statistic", "largest_share"), ("means", "steps", "labels", "counts"),
@@ -91,6 +92,9 @@ class Release(Document):
         `x_range`.
     spread : float
         The mean squared distance of records, clipped about the mean.
+    off : float
+        How far `mean` is from what was drawn, where float64 does not hold that; regions allow for
+        it.
     count : int
         How many records were clipped, or were no points of the space.
     regions : dict of str to float
@@ -146,6 +150,7 @@ class Release(Document):
     point: np.ndarray | None = may(fields.point)
     velocity: np.ndarray | None = may(fields.array)
     spread: float | None = may(fields.size)
+    off: float | None = may(positive)
     count: int | None = may(lambda value, name: integer(value, name, 0))
     regions: dict | None = may(fields.dict_of(positive))
     mechanism: str = must(fields.text)
@@ -159,7 +164,7 @@ class Release(Document):
     rho: float | None = may(positive)
     shares: dict | None = may(fields.dict_of(fields.share))
     privacy: str = must(fields.text)
-    adjacency: str = must(lambda value, name: choice(value, name, (ADJACENCY,)))
+    adjacency: str = must(lambda value, name: choice(value, name, (ADJACENCY, WITHIN_CLASSES)))
     n: int = must(lambda value, name: integer(value, name, 1, 2**53))
     ball: ReleasedBall = must(lambda value, name: fields.read(ReleasedBall, value, name))
     balls: tuple | None = may(_balls_of)
@@ -323,6 +328,7 @@ def document(private: Any, query: Any, mechanism: Any, *, group: Group, seeded: 
     noise = {name: float(value) for name, value in public_of(mechanism).items()}
     mu = noise.get("mu")
     rho = None if mu is None else noise.get("rho", math.nextafter(mu * mu / 2, math.inf))
+    labels = getattr(query, "labels", "private")
     versions = {"spdlib": sys.modules["spdlib"].__version__, "python": platform.python_version()}
     for name in PACKAGES:  # those that are installed
         for package in importlib.metadata.distributions(name=name):
@@ -330,8 +336,9 @@ def document(private: Any, query: Any, mechanism: Any, *, group: Group, seeded: 
     return Release(estimator=type(private).__name__, mechanism=mechanism.name,
                    on_invalid=query.on_invalid, noise=noise, epsilon=float(private.epsilon),
                    delta=float(private.delta), mu=mu, rho=rho, privacy=private.privacy_,
-                   adjacency=ADJACENCY, n=query.n, ball=released_ball(ball),
-                   group=group_label(group), seeded=seeded, versions=versions, **released)
+                   adjacency=WITHIN_CLASSES if labels == "public" else ADJACENCY, n=query.n,
+                   ball=released_ball(ball), group=group_label(group), seeded=seeded,
+                   versions=versions, **released)
 
 
 def _of_first(content):

@@ -53,7 +53,7 @@ def noise_law(release):
     if release.ball.space.startswith(FLAT_SPACES):
         if "sigma" in noise:
             return chi(d, scale=noise["sigma"])
-        if release.mechanism in ("l2", "laplace", "discrete laplace"):
+        if release.mechanism in ("l2", "laplace", "discrete laplace") and "scale" in noise:
             return gamma(d, scale=noise["scale"])
     raise ValueError(f"mechanism is {release.mechanism!r} on {release.ball.space}; accepted is "
                      "noise of a known length on a flat space; on a curved one the tangent mean "
@@ -62,7 +62,7 @@ def noise_law(release):
 
 def within(release, level):
     """How far the mean of the clipped records is, at this level, over the noise alone."""
-    return float(noise_law(release).ppf(checked_level(level))) * (1 + 1e-9) + _cut(release)
+    return float(noise_law(release).ppf(checked_level(level))) * (1 + 1e-9) + _lost(release)
 
 
 def region(release, level, bias=0.0):
@@ -70,7 +70,7 @@ def region(release, level, bias=0.0):
     noise_law(release)
     level, d = checked_level(level), np.size(release.step)
     bias = number(bias, "bias", 0, 1e300, "finite numbers from 0 on")
-    bias, tenth = bias + _cut(release), (1 - level) / 10
+    bias, tenth = bias + _lost(release), (1 - level) / 10
     trace = _trace(release, tenth)
     level = 1 - 8 * tenth
     if not release.shrink:
@@ -84,7 +84,7 @@ def apart(one, other, level):
     level, trace, cut, tenth = checked_level(level), 0.0, 0.0, (1 - level) / 10
     for release in one, other:
         noise_law(release)
-        cut += _cut(release)
+        cut += _lost(release)
         trace += _trace(release, tenth)
         if release.shrink:
             raise ValueError("shrink is True; accepted for a distance is False, since it may take "
@@ -101,13 +101,16 @@ def apart(one, other, level):
     return max(float(np.linalg.norm(one.step - other.step)) - far - cut, 0.0)
 
 
-def _cut(release):
-    """How far the mean moves at most when records are cut to the grid on which they are added."""
+def _lost(release):
+    """How far floats move the release at most: records are cut to the grid on which they are added,
+    and where float64 does not hold what was drawn, the mean is another point.
+    """
     noise, n = (release.noises or {}).get("means", release.noise), release.n
     grid = finest_grid(release.ball.radius, n)
     if release.mechanism.startswith("discrete"):
         grid = max(grid, noise.get("sigma", noise.get("scale")) * n * 2.0**(1 - BITS))
-    return math.sqrt(np.size(release.step)) * grid * n * release.largest_share
+    cut = math.sqrt(np.size(release.step)) * grid * n * release.largest_share
+    return cut + (release.off or 0.0)
 
 
 def _trace(release, tenth):

@@ -6,7 +6,7 @@ import warnings
 from typing import Any, Self
 
 from .._checks import choice, flag
-from ..accounting import in_words, spending
+from ..accounting import fields, in_words, spending
 from ..mechanisms import Noise
 from ..mechanisms.refined import Refined
 from ..queries import ClassSums
@@ -85,6 +85,7 @@ def paid(delta, mechanism, query, dim, rng, accountant, group):
 
     All that can be refused is refused here: nothing may be refused once it draws.
     """
+    fields.text(mechanism.name, "name")  # or no document could be read
     rng = mechanism.source(rng)
     warn_of_delta(delta, query.n)
     _warn_of_noise(mechanism, query)

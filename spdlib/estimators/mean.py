@@ -1,12 +1,13 @@
 """The private release of a Fréchet mean."""
 
+import math
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import Seed, choice, flag
-from ..accounting import document, fields
+from ..accounting import document
 from ..accounting.account import Account, Group
 from ..mechanisms import MEANS, Choice, MeanName, Mechanism, chosen
 from ..mechanisms.counted import Counted
@@ -15,6 +16,8 @@ from ..queries.mean import FrechetMean, RunningMean, checked_ball
 from ..spaces import Ball, LogEuclidean
 from ..spaces.ball import project_to_ball, shrink_to_center
 from .base import Estimator, check_shrinks, paid
+
+ROUNDING = 1e-9  # how far it may move a release without a word
 
 
 class PrivateFrechetMean(Estimator):
@@ -85,7 +88,8 @@ class PrivateFrechetMean(Estimator):
         The release, a point of the space. Where float64 does not hold it, it is drawn towards the
         centre until it does, which costs no privacy either.
     log_mean_ : array of shape (d,)
-        In the log-Euclidean distance only: `vecd` of the release's logarithm, centre included.
+        In the log-Euclidean distance only: `vecd` of the release's logarithm, centre included; of a
+        matrix that float64 does not hold, for which `mean_` is one nearer to the centre.
     ball_ : Ball
         The ball to which records were clipped: the public one, or the one that `refine` has found,
         which is private output as the release is.
@@ -255,6 +259,7 @@ class PrivateFrechetMean(Estimator):
             if running is not None:
                 self._running = running
             raise
+        query.forget()
         return self._release(query, mechanism, draw, rng is not None, group)
 
     def _forget(self):
@@ -299,7 +304,6 @@ class PrivateFrechetMean(Estimator):
         parts = refined(asked, query, self.epsilon, self.delta, self.refine, self.shrink,
                         self.spread, self.count)
         mechanism = parts or asked.of(query, self.epsilon, self.delta)
-        fields.text(mechanism.name, "name")  # or no document could be read
         check_shrinks(self.shrink, query, mechanism)
         if mechanism.each and query.weights is not None:
             raise ValueError(f"weights are given with {mechanism.name!r}; accepted is None, since "
@@ -326,9 +330,14 @@ class PrivateFrechetMean(Estimator):
                 step = shrink_to_center(step, mechanism.sigma)
             if mechanism.in_chart or query.ball.harmless:
                 step = project_to_ball(step, query.radius)
+        goal = space.coordinates(center) + way + step if space.flat else None
         if isinstance(space, LogEuclidean):
-            self.log_mean_ = space.coordinates(center) + way + step
+            self.log_mean_ = goal
         self.mean_ = space.exp(center, space.within_reach(center, way + step))
+        if space.flat:
+            there, _ = space.sound(self.mean_)  # which refuses nothing
+            off = math.hypot(*(there - goal))  # of numbers whose squares no float may hold
+            found["off"] = off if off > ROUNDING else None
         self._promise(words, mechanism, query, seeded)
         if mechanism.is_proved(query):
             self.release_ = document(self, query, mechanism, group=group, seeded=seeded,

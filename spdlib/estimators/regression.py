@@ -210,7 +210,8 @@ class PrivateGeodesicRegression(Estimator):
         step = space.within_reach(center, u[:dim])
         low, high = query.x_range
         self.point_ = space.exp(center, step)
-        self.velocity_ = space.transport(center, step, u[dim:]) / (high - low)
+        carried = space.carried(space.points(center, "center"), step, u[dim:], self.point_)
+        self.velocity_ = carried / (high - low)
         self.middle_ = low + (high - low) / 2
         words = (f" when one of n = {query.n} records (x, y) is replaced; n, the range "
                  f"{self.x_range} of x, the ball of radius {query.radius} and the speed "

@@ -41,7 +41,8 @@ ROUNDS, MOST_ROUNDS = 3, 8  # of "auto", and those that are accepted
 WORTH = 1 / 3  # share of the ball by which the noise of a centre may be as long at most, for "auto"
 QUANTILE = 0.9  # share of the records that a ball holds, where n does not speak for another
 FINENESS = math.sqrt(2)  # quotient of neighbouring radii of the grid, about
-SMALLEST, SQUARED = 1e-280, 1e-150  # radius of a Ball, and one of which the square is a float
+SMALLEST = 1e-280  # radius of a Ball
+SQUARED, LARGEST_SQUARED = 1e-150, 1e145  # radii of which the square is a float, and its noise
 
 
 class Found(NamedTuple):
@@ -277,8 +278,8 @@ def refined(choice, query, epsilon, delta, refine=None, shrink=False, spread=Non
             value = default if value is True else value
             told[name] = number(value, name, 1e-6, 0.4, "None, True, and shares from 1e-6 to 0.4")
     if "spread" in told:
-        number(query.radius, "radius", SQUARED, 1 / SQUARED,
-               f"numbers from {SQUARED:g} to {1 / SQUARED:g} with spread")
+        number(query.radius, "radius", SQUARED, LARGEST_SQUARED,
+               f"numbers from {SQUARED:g} to {LARGEST_SQUARED:g} with spread")
     if not (rounds or told):
         return None
     use, base = "refine" if rounds else next(iter(told)), choice.mechanism

@@ -1,6 +1,5 @@
 """Fréchet means: the query, and its sensitivity."""
 
-import copy
 import functools
 import math
 
@@ -217,7 +216,7 @@ class RunningMean(Mean):
     def __init__(self, n: int, ball: Ball, on_invalid: str = "raise"):
         self.ball, space = checked_ball(ball), ball.space
         check_flat(space, " for records that come in batches")
-        super().__init__(integer(n, "n", 1), ball.radius, space)
+        super().__init__(integer(n, "n", 1, 2**53), ball.radius, space)
         self.on_invalid, self._sum = choice(on_invalid, "on_invalid", POLICIES), None
 
     def add(self, X, grid=None):
@@ -230,10 +229,18 @@ class RunningMean(Mean):
         if X.shape[1:] != self.space.shape or X.ndim == 0:
             raise ValueError(f"X has shape {X.shape}; accepted is (m, {ends(self.space)}), points "
                              f"of {self.space!r}")
+        sum = self._empty(self._sum.grid if self._sum else grid)
+        sum.count = self.count  # not the sum so far, which the error of a bad batch would keep
         with np.errstate(all="ignore"):
-            sum = (copy.copy(self._sum) or self._empty(grid)).add(X)
+            sum.add(X)
+        if self._sum:
+            sum.total = sum.total + self._sum.total
         self._sum = sum  # all of the batch or none of it, whenever an interrupt comes
         return self
+
+    def forget(self):
+        """Drop the sum: errors of refused releases may still hold the query."""
+        self._sum = None
 
     @property
     def count(self) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chi, chi2, gamma
 
-from spdlib import Ball, PrivateClassMeans, PrivateFrechetMean, Release, Sphere, invvecd, vecd
+from spdlib import Ball, PrivateClassMeans, PrivateFrechetMean, Release, Sphere, invvecd, logm, vecd
 from spdlib.accounting import regions
 from spdlib.queries import FrechetMean
 from spdlib.spaces import Euclidean
@@ -49,6 +49,24 @@ def test_a_region_has_the_unit_of_the_data_and_all_levels():
         for level in 0.5, 0.95, 0.9999:
             assert far.region(level) == pytest.approx(unit * near.region(level), rel=1e-6)
     assert release(SMALL, spread=True, shrink=True).region(0.9999) > near.region(0.99)
+
+
+def test_regions_allow_for_a_mean_that_float64_does_not_hold():
+    X = np.stack([1e-290 * np.diag([1.0, 6e-16])] * 400)
+    found = PrivateFrechetMean(100.0, 1e-6, Ball.from_bounds(1e-306, 1e-200, k=2),
+                               spread=True).fit(X, rng=0).release_
+    away = np.linalg.norm(vecd(logm(found.mean)) - vecd(logm(X[0])))
+    alone = chi(D, scale=found.noises["means"]["sigma"]).ppf(0.9999)
+    assert found.off == pytest.approx(np.linalg.norm(vecd(logm(found.mean)) - found.log_mean))
+    assert found.off > 1 and alone < away < found.within(0.9999) < found.region(0.9999)
+    assert Release.from_json(found.to_json()).within(0.9) == found.within(0.9)
+    assert release(SMALL).off is None
+
+
+def test_a_document_without_a_scale_of_noise_has_no_law():
+    edited = release(SMALL, mechanism="l2").to_dict() | {"noise": {}}
+    with pytest.raises(ValueError, match="mechanism is 'l2'"):
+        Release.from_dict(edited).within(0.9)
 
 
 def covered(hits, level):

@@ -234,6 +234,9 @@ def test_the_promise_names_its_neighbours():
     words = {labels: private(labels).fit(RECORDS, LABELS, rng=0).privacy_
              for labels in ("private", "public")}
     assert "with its label" in words["private"] and "n = 60" in words["private"]
+    neighbours = {labels: private(labels).fit(RECORDS, LABELS, rng=0).release_.adjacency
+                  for labels in words}
+    assert neighbours["public"] == neighbours["private"] + " of its class"
     assert "within its class" in words["public"] and "sizes" in words["public"]
     assert words["public"].endswith("last bits of floats; not private against anyone who knows "
                                     "the seed")

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from conftest import mostly_slow
 
-from spdlib import Ball, PrivateFrechetMean, TangentGaussian, TruncatedLoss, random_spd
+from spdlib import (Ball, BudgetAccountant, PrivateFrechetMean, TangentGaussian, TruncatedLoss,
+                    random_spd)
 from spdlib.queries import FrechetMean, RunningMean, frechet_sensitivity
 from spdlib.queries.sums import MOST_NUMBERS, ClippedSum
 from spdlib.spaces import AffineInvariant, Euclidean, LogEuclidean
@@ -347,6 +348,30 @@ def test_a_sum_whose_release_ends_in_the_middle_is_gone(monkeypatch):
             estimator.release(0)
     with pytest.raises(ValueError, match="no batch has come in"):
         estimator.release(0)
+
+
+def kept_sums(error):
+    """What the frames of an exception hold of sums, once the release is made."""
+    trace = error.__traceback__
+    while trace:
+        for value in trace.tb_frame.f_locals.values():
+            if isinstance(value, RunningMean):
+                yield value.total()
+            elif isinstance(value, ClippedSum):
+                yield value.total
+        trace = trace.tb_next
+
+
+def test_errors_of_a_refused_release_or_batch_keep_no_sum():
+    estimator, kept = private().partial_fit(X[:-1]), []
+    for refused in (lambda: estimator.release(accountant=BudgetAccountant(1e-6, 0)),
+                    lambda: estimator.partial_fit(np.full((1, K, K), np.nan))):
+        with pytest.raises(ValueError) as error:
+            refused()
+        kept.append(error.value)
+    estimator.partial_fit(X[-1:]).release()
+    found = [total for error in kept for total in kept_sums(error)]
+    assert found and not any(total.any() for total in found)
 
 
 def test_a_ragged_or_a_masked_first_batch_is_named_and_leaves_nothing():

@@ -405,8 +405,20 @@ def test_a_release_that_float64_can_hold_is_not_moved_by_coming_down():
         logm(space.exp(M, cut))  # does not raise
         cut = space.within_reach(np.eye(3), far)
         space.exp(np.eye(3), cut)
-        with pytest.raises(ValueError):  # from the identity no more of it would do
-            space.exp(np.eye(3), (1 + 1e-6) * cut)
+        with pytest.raises(ValueError):  # from the identity little more of it would do
+            space.exp(np.eye(3), (1 + 1.1 / (widest_spread(3) - 1)) * cut)
+
+
+@pytest.mark.slow
+def test_from_a_ball_found_at_the_edge_of_float64_one_can_go_on():
+    for seed in range(60):
+        Q = np.linalg.qr(np.random.default_rng(seed).standard_normal((3, 3)))[0]
+        x = Q * [1, 3e-8, 7e-16] @ Q.T
+        x = (x + x.T) / 2
+        if LogEuclidean(3).contains(x):
+            X, ball = np.stack([x] * 200), Ball.from_bounds(1e-20, 1e3, k=3)
+            found = PrivateFrechetMean(100.0, 1e-6, ball, refine=2).fit(X, rng=seed).ball_
+            assert is_spd(PrivateFrechetMean(100.0, 1e-6, found).fit(X, rng=seed).mean_)
 
 
 def test_an_interruption_on_the_way_down_leaves_the_release_and_nothing_older(monkeypatch):

@@ -1,5 +1,6 @@
 """Private geodesic regression: the promise of noisy descent, and what the estimator gives away."""
 
+import contextlib
 import copy
 import math
 import os
@@ -801,3 +802,18 @@ def test_skulls_of_real_rats_have_a_private_trend():
            for seed in range(20)]
     length = np.linalg.norm(best.velocity_) * np.ptp(x)
     assert 0.01 * length < np.sqrt(np.mean(np.square(off))) < 0.3 * length
+
+
+@pytest.mark.slow
+def test_a_curve_about_a_centre_at_the_edge_of_float64_is_returned_once_it_is_drawn():
+    drawn = 0
+    for seed in range(60):
+        Q = np.linalg.qr(np.random.default_rng(seed).standard_normal((3, 3)))[0]
+        center = Q * [1, 1, 1e-15] @ Q.T
+        with contextlib.suppress(ValueError):
+            ball = Ball(0.5, (center + center.T) / 2, AffineInvariant(3))
+            made = PrivateGeodesicRegression(1.0, 1e-6, ball, 1.0, mechanism=descent(0.3))
+            drawn += 1
+        if drawn:
+            assert made.fit([0, 0.5, 1], np.stack([ball.center] * 3), rng=seed) is made
+    assert drawn > 10
