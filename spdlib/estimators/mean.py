@@ -17,7 +17,7 @@ from ..spaces import Ball, LogEuclidean
 from ..spaces.ball import project_to_ball, shrink_to_center
 from .base import Estimator, check_shrinks, paid
 
-ROUNDING = 1e-9  # how far it may move a release without a word
+UNTOLD = 1e-9  # how far rounding may move a release without a word
 
 
 class PrivateFrechetMean(Estimator):
@@ -337,7 +337,7 @@ class PrivateFrechetMean(Estimator):
         if space.flat:
             there, _ = space.sound(self.mean_)  # which refuses nothing
             off = math.hypot(*(there - goal))  # of numbers whose squares no float may hold
-            found["off"] = off if off > ROUNDING else None
+            found["off"] = off if off > UNTOLD else None
         self._promise(words, mechanism, query, seeded)
         if mechanism.is_proved(query):
             self.release_ = document(self, query, mechanism, group=group, seeded=seeded,
