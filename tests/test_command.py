@@ -178,7 +178,6 @@ def test_where_nothing_can_be_printed_nothing_is_drawn_or_it_is_said_that_it_was
         code, _, err = released(capsys, tmp_path / "X.npy", mechanism="gaussian")
     assert code == 2 and "standard output is closed" in err
 
-
     class Full(io.StringIO):
         def flush(self):
             raise OSError("no space left")

@@ -13,7 +13,8 @@ from scipy.stats import chi, gamma
 from spdlib import (Ball, DiscreteGaussian, FrechetMean, LogEuclidean, PrivateFrechetMean,
                     TangentGaussian, expected_error, expm, invvecd, plan, printed as paper,
                     random_spd, records_needed)
-from spdlib.planning import worst_error, worth_refining
+from spdlib.mechanisms.refined import ROUNDS, Refined
+from spdlib.planning import _mean, worst_error, worth_refining
 from spdlib.queries import frechet_sensitivity
 from spdlib.spaces.ball import project_to_ball
 
@@ -377,6 +378,10 @@ def test_refining_is_foreseen_to_pay_from_some_number_of_records_on():
     for m, pays in (n - 1, False), (n, True):
         direct, refined = plan(ball, m, 1.0, 1e-6, ["gaussian"], spread=0.7)
         assert (refined.bare < direct.bare) == pays
+    wide = Ball.from_bounds(1.0, 1e4, 12)  # here it pays as soon as there are rounds at all
+    n = worth_refining(wide, 0.5, 1e-6, 3.6)
+    assert [Refined(TangentGaussian, _mean(wide, m), 0.5, 1e-6, ROUNDS).worth
+            for m in (n - 1, n)] == [False, True]
     with pytest.raises(ValueError, match="spread is 1000.0; accepted are those at which it pays"):
         worth_refining(ball, 1.0, 1e-6, 1000.0)
     with pytest.raises(ValueError, match="spread is -1; accepted are finite numbers from 0 on"):

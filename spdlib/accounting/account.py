@@ -117,7 +117,7 @@ class BudgetAccountant:
         """
         spent = Spent(Cost.of(mechanism, d), group_label(group))
         try:
-            with self._unlocked():
+            with self._guard():
                 self._check_open()
                 if not self._fits(spent):
                     who = "" if group is None else f"group {spent.group!r}: "
@@ -139,7 +139,7 @@ class BudgetAccountant:
 
         With groups it is the most that any of them has lost.
         """
-        with self._unlocked():
+        with self._guard():
             self._check_open()
             return self._total()
 
@@ -160,7 +160,7 @@ class BudgetAccountant:
         """
         delta = self.delta if delta is None else fields.delta(delta, "delta")
         group = group_label(group)
-        with self._unlocked():
+        with self._guard():
             self._check_open()
             return self._left(delta, group)
 
@@ -172,7 +172,7 @@ class BudgetAccountant:
         account has been taken over: who takes over the same document in two processes has two
         accounts, and nothing here can notice.
         """
-        with self._unlocked():
+        with self._guard():
             self._check_open()
             self._closed = "has been handed over"
             releases = [[*spent.cost, spent.group] for spent in self._spent]
@@ -224,8 +224,11 @@ class BudgetAccountant:
         """What keeps this object from being the account; None if nothing does."""
         return "is a copy of another process" if self._process != os.getpid() else self._closed
 
-    def _unlocked(self):
-        """The lock, bare: an interrupt could leave it locked in a context of Python's own."""
+    def _guard(self):
+        """The lock itself: an interrupt could leave it held in a context written in Python.
+
+        It is asked for again, within it, whether the account is open.
+        """
         self._check_open()  # not by a fork, after which it may be held for ever
         return self._lock
 

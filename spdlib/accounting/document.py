@@ -92,7 +92,7 @@ class Release(Document):
         `x_range`.
     spread : float
         The mean squared distance of records, clipped about the mean.
-    off : float
+    mean_off_by : float
         How far `mean` is from what was drawn, where float64 does not hold that; regions allow for
         it.
     count : int
@@ -150,7 +150,7 @@ class Release(Document):
     point: np.ndarray | None = may(fields.point)
     velocity: np.ndarray | None = may(fields.array)
     spread: float | None = may(fields.size)
-    off: float | None = may(positive)
+    mean_off_by: float | None = may(positive)
     count: int | None = may(lambda value, name: integer(value, name, 0))
     regions: dict | None = may(fields.dict_of(positive))
     mechanism: str = must(fields.text)

@@ -15,7 +15,8 @@ allowed for at a tenth of what the level leaves, and that S was computed from n 
 tenth: few records may hold none of those far out. A mean of n independent numbers from 0 to R^2 is
 less than its expectation w by R sqrt(2 w l/n) with a probability of exp(-l) at most (Maurer 2003),
 hence sqrt(w) <= sqrt(S + R^2 l/2n) + R sqrt(l/2n). Of all covariances of that trace those with m
-equal eigenvalues are looked at, and the worst counts.
+equal eigenvalues are looked at, and the worst counts. Without noise no other covariance is worse
+(Székely and Bakirov 2003); with noise this is taken over without a proof.
 
 Of two groups in one ball, m_i - theta_i + Z_i are independent, their difference has the sum of the
 traces and of the variances, and the projection onto the one ball takes no two points further apart.
@@ -110,7 +111,7 @@ def _lost(release):
     if release.mechanism.startswith("discrete"):
         grid = max(grid, noise.get("sigma", noise.get("scale")) * n * 2.0**(1 - BITS))
     cut = math.sqrt(np.size(release.step)) * grid * n * release.largest_share
-    return cut + (release.off or 0.0)
+    return cut + (release.mean_off_by or 0.0)
 
 
 def _trace(release, tenth):

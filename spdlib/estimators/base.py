@@ -80,12 +80,17 @@ class Estimator:
         self.privacy_ = in_words(promise, mechanism, query, seeded)
 
 
+def named(mechanism):
+    """The mechanism, if a document can hold its name; ValueError for another one."""
+    fields.text(mechanism.name, "name")
+    return mechanism
+
+
 def paid(delta, mechanism, query, dim, rng, accountant, group):
     """What draws an answer of `dim` coordinates, once it is paid for.
 
     All that can be refused is refused here: nothing may be refused once it draws.
     """
-    fields.text(mechanism.name, "name")  # or no document could be read
     rng = mechanism.source(rng)
     warn_of_delta(delta, query.n)
     _warn_of_noise(mechanism, query)

@@ -12,7 +12,7 @@ from ..mechanisms import MEANS, Choice, Mechanism, chosen
 from ..mechanisms.refined import Refined, refined
 from ..queries import ClassSums
 from ..spaces.ball import Ball, project_to_ball, shrink_to_center
-from .base import Estimator, check_shrinks, paid
+from .base import Estimator, check_shrinks, named, paid
 
 
 class PrivateClassMeans(Estimator):
@@ -135,7 +135,7 @@ class PrivateClassMeans(Estimator):
         query = ClassSums(X, y, self.classes, self.ball, self.on_invalid, self.labels)
         asked = chosen(self.mechanism, MEANS)
         parts = refined(asked, query, self.epsilon, self.delta, self.refine, self.shrink)
-        mechanism = parts or asked.of(query, self.epsilon, self.delta)
+        mechanism = named(parts or asked.of(query, self.epsilon, self.delta))
         if mechanism.law != "gaussian":
             raise ValueError(f"mechanism is {self.mechanism!r}; accepted are those of Gaussian "
                              "noise, whose price does not grow with the number of classes")

@@ -15,9 +15,9 @@ from ..mechanisms.refined import Refined, refined
 from ..queries.mean import FrechetMean, RunningMean, checked_ball
 from ..spaces import Ball, LogEuclidean
 from ..spaces.ball import project_to_ball, shrink_to_center
-from .base import Estimator, check_shrinks, paid
+from .base import Estimator, check_shrinks, named, paid
 
-UNTOLD = 1e-9  # how far rounding may move a release without a word
+LEAST_OFF = 1e-9  # share of the radius; what is less is rounding, of which a document has no word
 
 
 class PrivateFrechetMean(Estimator):
@@ -303,7 +303,7 @@ class PrivateFrechetMean(Estimator):
         asked = chosen(self.mechanism, MEANS)
         parts = refined(asked, query, self.epsilon, self.delta, self.refine, self.shrink,
                         self.spread, self.count)
-        mechanism = parts or asked.of(query, self.epsilon, self.delta)
+        mechanism = named(parts or asked.of(query, self.epsilon, self.delta))
         check_shrinks(self.shrink, query, mechanism)
         if mechanism.each and query.weights is not None:
             raise ValueError(f"weights are given with {mechanism.name!r}; accepted is None, since "
@@ -337,7 +337,7 @@ class PrivateFrechetMean(Estimator):
         if space.flat:
             there, _ = space.sound(self.mean_)  # which refuses nothing
             off = math.hypot(*(there - goal))  # of numbers whose squares no float may hold
-            found["off"] = off if off > UNTOLD else None
+            found["mean_off_by"] = off if off > LEAST_OFF * self.ball_.radius else None
         self._promise(words, mechanism, query, seeded)
         if mechanism.is_proved(query):
             self.release_ = document(self, query, mechanism, group=group, seeded=seeded,

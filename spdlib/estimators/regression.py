@@ -15,7 +15,7 @@ from ..queries.mean import checked_ball
 from ..regression import fitted, predict
 from ..samplers import ball_steps
 from ..spaces import Ball, Space
-from .base import Estimator, paid
+from .base import Estimator, named, paid
 
 GRID = 33  # points at which curves are compared
 
@@ -242,7 +242,7 @@ class PrivateGeodesicRegression(Estimator):
         if mechanism is None:
             pure = number(self.delta, "delta", 0, 0.5, "0 and numbers from 1e-300 to 1/2") == 0
             mechanism = "truncated loss" if pure else "noisy descent"
-        return chosen(mechanism, CURVES).of(query, self.epsilon, self.delta)
+        return named(chosen(mechanism, CURVES).of(query, self.epsilon, self.delta))
 
 
 class CurveError(NamedTuple):

@@ -221,7 +221,7 @@ class Refined(Mechanism):
         for _ in range(self.rounds):
             steps, counts = means("centres")
             about = project_to_ball(about + _each(project_to_ball, steps, radii), ball.radius)
-            about = np.stack([ball.space.within_reach(ball.center, each) for each in about])
+            about = np.stack([_to_centre(ball, each) for each in about])
             ratio, low, high = self.least**2**-self.halvings, 0 * counts, 2.0**self.halvings
             for _ in range(self.halvings):  # a radius of ratio**low holds enough, one of high not
                 middle = (low + high) / 2
@@ -246,6 +246,21 @@ class Refined(Mechanism):
             near = noisy(passes.near(about, radii, sound=True), "count")
             clipped = np.clip(np.rint(self.n - near), 0, self.n)
         return np.column_stack([about, steps, radii, counts, spread, clipped])
+
+
+def _to_centre(ball, step):
+    """The step, or the part of it after which the point, read back, can be the centre of a ball.
+
+    Of a matrix that borders on singular the smallest eigenvalue may be read back as a smaller one.
+    """
+    space, step = ball.space, ball.space.within_reach(ball.center, step)
+    while step.any():
+        try:
+            space.exp(space.exp(ball.center, step), 0 * step)
+            break
+        except ValueError:
+            step = 0.99 * step
+    return step
 
 
 def _reach(space):

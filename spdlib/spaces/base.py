@@ -158,7 +158,7 @@ class Space:
         """The step `v`, or the part of it after which float64 holds the point; here by trial."""
         while v.any():
             try:
-                self.exp(self.exp(M, v), 0 * v)  # a point from which one can go on
+                self.exp(M, v)
                 break
             except ValueError:
                 v = v * 0.9

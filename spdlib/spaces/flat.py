@@ -39,13 +39,12 @@ class LogEuclidean(Matrices, Flat):
     def within_reach(self, M, v):
         """The step `v`, shape `(dim,)`, or the part of it after which float64 holds the point.
 
-        Along a step the largest eigenvalue of the logarithm, and the spread of all, are convex. The
-        point can be a centre: read back from float64, its spread may be off by a quarter.
+        Along a step the largest eigenvalue of the logarithm, and the spread of all, are convex.
         """
         start = self.coordinates(M)
         spectra = (np.linalg.eigvalsh(invvecd(y)) for y in (start, start + v))
         here, there = (np.array([s[-1], -s[0], s[-1] - s[0]]) for s in spectra)
-        most = np.array([LOG_MAX - 1e-9, -LOG_MIN - 1e-9, widest_spread(self.k) - 1])
+        most = np.array([LOG_MAX, -LOG_MIN, widest_spread(self.k)]) - 1e-9  # more than rounding
         beyond = there > most
         if (here >= most)[beyond].any():  # at the very edge
             return 0 * v

@@ -515,29 +515,29 @@ def test_an_account_that_is_handed_over_is_the_same_elsewhere_and_closed_here():
 
 
 def test_no_interrupt_leaves_an_account_locked():
-    account, interrupts, rng = spent(gaussian(0.5)), 0, np.random.default_rng(0)
+    mechanism, interrupts, rung, rng = gaussian(0.001), 0, [], np.random.default_rng(0)
 
     def interrupt(*_):
+        rung.append(1)
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         for _ in range(3000):
-            try:
-                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, 1e-4))
+            account = BudgetAccountant(1.0, 1e-6)
+            try:  # who waits for the lock hears a second signal
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, 1.2e-4), 5)
                 while True:
-                    with account.spending(gaussian(0.001), 3, refund=True):
+                    with account.spending(mechanism, 3, refund=True):
                         account.total()
-                        raise ValueError
-            except ValueError:  # the timer may go off after it
-                signal.setitimer(signal.ITIMER_REAL, 0)
             except KeyboardInterrupt:
                 interrupts += 1
-            assert not account._lock.locked()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            assert not account._lock.locked() and len(rung) == interrupts
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert interrupts > 0
+    assert interrupts == 3000
 
 
 def test_a_document_is_taken_over_once():

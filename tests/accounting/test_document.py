@@ -172,7 +172,7 @@ def test_a_mechanism_whose_name_no_document_can_hold_is_refused_before_it_draws(
     nameless, account = type("Nameless", (Doubled,), {"name": name}), BudgetAccountant(1.0, 1e-6)
     private = PrivateFrechetMean(1.0, 1e-6, BALL, nameless)
     for release_ in (lambda: private.fit(X, accountant=account),
-                     lambda: private.set_params(n=60).partial_fit(X).release(accountant=account)):
+                     lambda: private.set_params(n=60).partial_fit(X)):
         with pytest.raises(ValueError, match="^name is .*; accepted is a str that UTF-8 can write"):
             release_()
     assert account.total() == 0

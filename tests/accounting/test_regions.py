@@ -57,10 +57,27 @@ def test_regions_allow_for_a_mean_that_float64_does_not_hold():
                                spread=True).fit(X, rng=0).release_
     away = np.linalg.norm(vecd(logm(found.mean)) - vecd(logm(X[0])))
     alone = chi(D, scale=found.noises["means"]["sigma"]).ppf(0.9999)
-    assert found.off == pytest.approx(np.linalg.norm(vecd(logm(found.mean)) - found.log_mean))
-    assert found.off > 1 and alone < away < found.within(0.9999) < found.region(0.9999)
+    moved = np.linalg.norm(vecd(logm(found.mean)) - found.log_mean)
+    assert found.mean_off_by == pytest.approx(moved)
+    assert found.mean_off_by > 1 and alone < away < found.within(0.9999) < found.region(0.9999)
     assert Release.from_json(found.to_json()).within(0.9) == found.within(0.9)
-    assert release(SMALL).off is None
+    assert release(SMALL).mean_off_by is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tried, sound", [
+    ([1, 2, 3, 4, 6, 8, 11, 14, 18], True), ([1, 2, 3, 4, 6], False)])
+def test_the_numbers_of_directions_that_are_left_out_are_within_what_is_rounded_up(tried, sound):
+    missed = []
+    for d in 7, 10, 36:
+        for level in 0.5, 0.55, 0.6, 0.65, 0.7, 0.8, 0.95:
+            for sigma in 0.0, 0.1, 0.3:
+                of = [regions._quantile(1.0, m, sigma, d, level) for m in range(1, d + 1)]
+                if sound:
+                    assert regions._longest(1.0, sigma, d, level) == max(
+                        of[m - 1] for m in {*tried, d} if m <= d)
+                missed.append(max(of) / max(of[m - 1] for m in {*tried, d} if m <= d))
+    assert (max(missed) < regions.ROUNDED) == sound
 
 
 def test_a_document_without_a_scale_of_noise_has_no_law():
