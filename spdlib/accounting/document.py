@@ -5,6 +5,7 @@ made it. But for the release itself no field of it depends on a record.
 """
 
 import dataclasses
+import functools
 import importlib.metadata
 import json
 import math
@@ -319,6 +320,17 @@ def released_ball(ball: Ball) -> ReleasedBall:
                         private=isinstance(ball, FoundBall))
 
 
+@functools.cache
+def installed() -> dict[str, str]:
+    """Versions of spdlib, of Python, and of those packages that say which they are."""
+    versions = {"spdlib": sys.modules["spdlib"].__version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        for package in importlib.metadata.distributions(name=name):
+            if said := package.version:  # what an upgrade left behind may have none
+                versions.setdefault(name, said)
+    return versions
+
+
 def document(private: Any, query: Any, mechanism: Any, *, group: Group, seeded: bool, ball: Ball,
              **released: Any) -> Release:
     """The Release of a fitted estimator; `released` are the fields that only its kind has.
@@ -329,16 +341,12 @@ def document(private: Any, query: Any, mechanism: Any, *, group: Group, seeded: 
     mu = noise.get("mu")
     rho = None if mu is None else noise.get("rho", math.nextafter(mu * mu / 2, math.inf))
     labels = getattr(query, "labels", "private")
-    versions = {"spdlib": sys.modules["spdlib"].__version__, "python": platform.python_version()}
-    for name in PACKAGES:  # those that are installed
-        for package in importlib.metadata.distributions(name=name):
-            versions.setdefault(name, package.version)
     return Release(estimator=type(private).__name__, mechanism=mechanism.name,
                    on_invalid=query.on_invalid, noise=noise, epsilon=float(private.epsilon),
                    delta=float(private.delta), mu=mu, rho=rho, privacy=private.privacy_,
                    adjacency=WITHIN_CLASSES if labels == "public" else ADJACENCY, n=query.n,
                    ball=released_ball(ball), group=group_label(group), seeded=seeded,
-                   versions=versions, **released)
+                   versions=dict(installed()), **released)
 
 
 def _of_first(content):

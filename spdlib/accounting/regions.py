@@ -107,7 +107,8 @@ def _lost(release):
     and where float64 does not hold what was drawn, the mean is another point.
     """
     noise, n = (release.noises or {}).get("means", release.noise), release.n
-    grid = finest_grid(release.ball.radius, n)
+    radius = release.ball.radius
+    grid = max(finest_grid(radius, n), radius * finest_grid(1.0, n))  # the latter with `refine`
     if release.mechanism.startswith("discrete"):
         grid = max(grid, noise.get("sigma", noise.get("scale")) * n * 2.0**(1 - BITS))
     cut = math.sqrt(np.size(release.step)) * grid * n * release.largest_share

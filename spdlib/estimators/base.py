@@ -1,5 +1,6 @@
 """What the estimators share: parameters by name, how they are shown, when they shrink."""
 
+import functools
 import inspect
 import math
 import warnings
@@ -7,6 +8,7 @@ from typing import Any, Self
 
 from .._checks import choice, flag
 from ..accounting import fields, in_words, spending
+from ..accounting.document import installed
 from ..mechanisms import Noise
 from ..mechanisms.refined import Refined
 from ..queries import ClassSums
@@ -94,9 +96,11 @@ def paid(delta, mechanism, query, dim, rng, accountant, group):
     rng = mechanism.source(rng)
     warn_of_delta(delta, query.n)
     _warn_of_noise(mechanism, query)
+    installed()  # which could fail
     with spending(accountant, mechanism, dim, group):
         draw = mechanism.prepared(query)
-    return lambda: draw(rng)
+    pending = [functools.partial(draw, rng)]  # nothing keeps it once it has drawn
+    return lambda: pending.pop()()
 
 
 def warn_of_delta(delta, n, stacklevel=5):

@@ -264,7 +264,8 @@ class PrivateFrechetMean(Estimator):
 
     def _forget(self):
         super()._forget()
-        vars(self).pop("_running", None)
+        if (running := vars(self).pop("_running", None)) is not None:
+            running[0].forget()
 
     def _begin(self):
         """The query without a record, its mechanism, and the parameters that they are made from."""

@@ -7,6 +7,8 @@ array that stands for the point; nothing that a user can see of points depends o
 A space of your own inherits from `Curved`, says its numbers and defines four maps: see there.
 """
 
+import bisect
+import contextlib
 import functools
 import inspect
 import math
@@ -156,13 +158,14 @@ class Space:
 
     def within_reach(self, M, v) -> np.ndarray:
         """The step `v`, or the part of it after which float64 holds the point; here by trial."""
-        while v.any():
-            try:
-                self.exp(M, v)
-                break
-            except ValueError:
-                v = v * 0.9
-        return v
+
+        def leads(cuts):
+            with contextlib.suppress(ValueError):
+                self.exp(M, v * 0.9**cuts)
+                return True
+            return False
+
+        return v if leads(0) else v * 0.9**bisect.bisect_left(range(15_000), True, key=leads)
 
     def evened(self, X) -> np.ndarray:
         """Arrays in which what is rounding of a narrower type has been mended; here they stay."""

@@ -9,6 +9,7 @@ import json
 import math
 import pathlib
 import pickle
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -19,6 +20,7 @@ from spdlib import (Ball, PrivateClassMeans, PrivateFrechetMean, PrivateGeodesic
                     TangentGaussian, random_spd)
 from spdlib.accounting import BudgetAccountant, Release, compose, document
 from spdlib.accounting.composition import Cost
+from spdlib.accounting.document import installed
 from spdlib.calibration import gaussian_epsilon
 from spdlib.mechanisms import (CurveKNormGradient, DiscreteGaussian, DiscreteLaplace, GaussianNoise,
                                KNormGradient, L2Mechanism, NoisyDescent, RiemannianLaplace,
@@ -100,6 +102,17 @@ def test_the_fields_say_what_was_promised_and_by_what():
     pure = release("laplace")
     assert pure.mu is pure.rho is None and "scale" in pure.noise
     assert release("a ball").noise["domain"] == 0.4
+
+
+@pytest.mark.parametrize("metadata", [None, "", "Metadata-Version: 2.1\nName: scipy\n"])
+def test_a_package_that_does_not_say_its_version_is_left_out(metadata, monkeypatch, tmp_path):
+    folder = tmp_path / "scipy-1.0.dist-info"
+    folder.mkdir()
+    if metadata is not None:
+        (folder / "METADATA").write_text(metadata)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    versions = installed.__wrapped__()
+    assert "scipy" not in versions and {"spdlib", "python"} <= set(versions)
 
 
 @every_setting

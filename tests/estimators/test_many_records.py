@@ -1,8 +1,10 @@
 """Many records: the same bits in any batch, any order and any partition."""
 
 import copy
+import functools
 import io
 import pickle
+import types
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
@@ -10,8 +12,10 @@ import numpy as np
 import pytest
 from conftest import mostly_slow
 
+import spdlib.estimators.mean
 from spdlib import (Ball, BudgetAccountant, PrivateFrechetMean, TangentGaussian, TruncatedLoss,
                     random_spd)
+from spdlib.estimators.base import paid
 from spdlib.queries import FrechetMean, RunningMean, frechet_sensitivity
 from spdlib.queries.sums import MOST_NUMBERS, ClippedSum
 from spdlib.spaces import AffineInvariant, Euclidean, LogEuclidean
@@ -372,6 +376,49 @@ def test_errors_of_a_refused_release_or_batch_keep_no_sum():
     estimator.partial_fit(X[-1:]).release()
     found = [total for error in kept for total in kept_sums(error)]
     assert found and not any(total.any() for total in found)
+
+
+def test_the_error_of_a_refused_release_keeps_no_sum_once_another_fit_forgets_it():
+    estimator = private().partial_fit(X)
+    with pytest.raises(ValueError) as error:
+        estimator.release(accountant=BudgetAccountant(1e-6, 0))
+    estimator.fit(X[::-1])
+    found = [*kept_sums(error.value)]
+    assert found and not any(total.any() for total in found)
+
+
+def holdings(value):
+    """What a function holds: in its closure, in what is called there, and in lists."""
+    if isinstance(value, functools.partial):
+        yield from holdings([value.func, *value.args])
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from holdings(part)
+    elif isinstance(value, types.FunctionType):
+        yield from holdings([cell.cell_contents for cell in value.__closure__ or ()])
+    else:
+        yield value
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "discrete gaussian"])
+def test_an_interrupt_after_the_draw_keeps_nothing_of_what_it_was_drawn_from(
+        mechanism, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    if mechanism.startswith("discrete"):
+        pytest.importorskip("opendp", reason="OpenDP is not installed")
+    estimator = private(mechanism=mechanism).partial_fit(X)
+    drawn = [*holdings(paid(1e-6, *estimator._running[1::-1], 6, None, None, None))]
+    monkeypatch.setattr(spdlib.estimators.mean, "document", interrupted)
+    with pytest.raises(KeyboardInterrupt) as error:
+        estimator.release()
+    assert hasattr(estimator, "mean_") and any(isinstance(one, np.ndarray) for one in drawn)
+    trace = error.value.__traceback__
+    while trace:
+        for one in holdings(trace.tb_frame.f_locals.get("draw")):
+            assert not isinstance(one, np.ndarray | np.random.Generator)
+        trace = trace.tb_next
 
 
 def test_a_ragged_or_a_masked_first_batch_is_named_and_leaves_nothing():

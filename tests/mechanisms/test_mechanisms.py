@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from mechanism_table import noise
 from scipy.stats import gamma, kstest
+from tables import POLE, in_ball
 
 from spdlib import mechanisms
 from spdlib.calibration import l2_scale, sigma_analytic, sigma_classical
 from spdlib.mechanisms import ClassicalGaussian, L2Mechanism, RiemannianLaplace, TangentGaussian
-from spdlib.queries import FrechetMean
-from spdlib.spaces import Ball, Euclidean, LogEuclidean
+from spdlib.queries import CurveQuery, FrechetMean
+from spdlib.spaces import Ball, Euclidean, LogEuclidean, Sphere
 from spdlib.spd import expm, invvecd, random_spd, vecd
 
 
@@ -111,6 +112,23 @@ def test_an_answer_is_the_step_with_the_noise_of_the_seed_and_is_not_projected(m
     narrow = query(radius=1e-3)
     assert np.array_equal(mechanism.answer(narrow, 4), mechanism.perturb(narrow.step, 4))
     assert (np.linalg.norm(mechanism.answer(narrow, 4, 50), axis=1) > 1e-3).any()
+
+
+@pytest.mark.parametrize("size", [None, 3])
+@pytest.mark.parametrize("table, name", [(table, name) for table in ("MEANS", "CURVES")
+                                         for name in getattr(mechanism_table, table)])
+def test_an_answer_holds_no_draw_beyond_those_that_are_paid_for(table, name, size):
+    row, ball = getattr(mechanism_table, table)[name], Ball(0.5, POLE, Sphere(2))
+    if table == "CURVES":
+        asked = CurveQuery(np.linspace(0, 1, 12), in_ball(ball, 12, np.random.default_rng(0)),
+                           ball, 1.0)
+    else:
+        asked = FrechetMean(random_spd(12, 2, 0.2, 0), Ball(0.5, np.eye(2)))
+    if row.kind.exact:
+        pytest.importorskip("opendp", reason="OpenDP is not installed")
+    made = row.choice(0.5).of(asked, 0.5, row.delta(1e-6))
+    answer = made.answer(asked, None, size)
+    assert answer.base is None or answer.base.size == answer.size
 
 
 @every_mechanism
