@@ -4,6 +4,7 @@ A document holds the release, what is public of the data set, the promise, and t
 made it. But for the release itself no field of it depends on a record.
 """
 
+import contextlib
 import dataclasses
 import functools
 import importlib.metadata
@@ -326,8 +327,9 @@ def installed() -> dict[str, str]:
     versions = {"spdlib": sys.modules["spdlib"].__version__, "python": platform.python_version()}
     for name in PACKAGES:
         for package in importlib.metadata.distributions(name=name):
-            if said := package.version:  # what an upgrade left behind may have none
-                versions.setdefault(name, said)
+            with contextlib.suppress(OSError, LookupError):  # what an upgrade left behind
+                if said := package.version:
+                    versions.setdefault(name, said)
     return versions
 
 

@@ -5,6 +5,7 @@ What version 1 wrote is still read.
 
 import copy
 import dataclasses
+import importlib.metadata
 import json
 import math
 import pathlib
@@ -113,6 +114,17 @@ def test_a_package_that_does_not_say_its_version_is_left_out(metadata, monkeypat
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     versions = installed.__wrapped__()
     assert "scipy" not in versions and {"spdlib", "python"} <= set(versions)
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError, KeyError])  # Pythons differ in it
+def test_a_package_whose_version_cannot_be_read_is_left_out(error, monkeypatch):
+    class Broken:
+        @property
+        def version(self):
+            raise error("Version")
+
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda name: [Broken()])
+    assert set(installed.__wrapped__()) == {"spdlib", "python"}
 
 
 @every_setting
