@@ -403,7 +403,7 @@ def test_what_the_kernel_serves_passes_its_tests_on_the_twin(tests):
 @compiled
 @pytest.mark.slow
 @pytest.mark.parametrize("chapter", [chapter for chapter in CHAPTERS if chapter.stem in (
-    "02_log_gaussian", "12_groups", "17_curvature")], ids=lambda chapter: chapter.stem)
+    "01_spd", "05_sensitivity", "17_curvature")], ids=lambda chapter: chapter.stem)
 def test_chapters_have_the_same_outputs_on_the_twin(chapter):
     on_the_twin("--nbval", "--nbval-current-env", str(chapter))
 

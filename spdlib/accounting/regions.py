@@ -107,7 +107,7 @@ def _lost(release):
     and where float64 does not hold what was drawn, the mean is another point.
     """
     noise, n = (release.noises or {}).get("means", release.noise), release.n
-    grid = release.ball.radius * finest_grid(1.0, n)  # that of parts; of a lone mean no finer
+    grid = release.ball.radius * finest_grid(1.0, n)  # of parts; that of a lone mean is no coarser
     if release.mechanism.startswith("discrete"):
         grid = max(grid, noise.get("sigma", noise.get("scale")) * n * 2.0**(1 - BITS))
     cut = math.sqrt(np.size(release.step)) * grid * n * release.largest_share

@@ -8,7 +8,6 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import mostly_slow
 from tables import BALLS, POLE, steps_within
 from test_densities import CURVATURES, highest, hostile, too_low, widest
 
@@ -267,7 +266,8 @@ def far_data(name, n, rng):
     }[name]
 
 
-@pytest.mark.parametrize("n", mostly_slow([20, 300], 20))
+@pytest.mark.parametrize("n", [20, pytest.param(100, marks=pytest.mark.slow),
+                               pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["antipode", "2 rad", "edge", "half and half", "anywhere",
                                   "in one point"])
 def test_draws_end_on_any_data(name, n):
