@@ -7,7 +7,8 @@ and each way has all of μ² (ρ = μ²/2). An entry is an error ± its standard
 *In hindsight* is the ball of one who knows the population but not the sample: its centre is the
 mean of as many records drawn anew, with repetition, and its radius holds the share of the records,
 one for all data sets, at which the error is least. So a radius of 0, which about the sample mean
-itself would err by nothing, errs as sampling does. Beside it is the chapter's: about the sample mean, 90% of the records.
+itself would err by nothing, errs as sampling does. Beside it is the chapter's: about the sample
+mean, 90% of the records.
 
 *CoinPress* is Algorithm 1 of Biswas, Dong, Kamath and Ullman (2020), written from the paper, since
 the public code (github.com/twistedcubic/coin-press) has no licence; like that code it clips at the
